@@ -5,7 +5,7 @@
 
 use niclab_nic::memory::{Desc, Region};
 
-/// What serves the frames that come by the queues of one core.
+/// A service for the frames of one core's queues.
 pub trait Service: Send {
     /// Serves a burst, at most `niclab_nic::limits::BURST` frames in the order in which they came;
     /// [`Desc::queue`] says by which queue. The frames are the caller's and stay as they are.
@@ -24,7 +24,7 @@ pub trait Service: Send {
     }
 }
 
-/// Where answers go: out by the port that the burst came by.
+/// The output for answers, by the port that the burst came by.
 pub trait Answers {
     /// A frame of so many bytes, without FCS, to be written; it leaves once it is. `None` where
     /// there is no free frame, or none so long: the answer is lost, as frames may be, and counted.

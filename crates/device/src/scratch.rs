@@ -28,7 +28,7 @@ impl Scratch {
         }
     }
 
-    /// The index now.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

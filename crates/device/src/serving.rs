@@ -10,7 +10,7 @@ use crate::soft::kvs::{Build, KeyWorkload};
 pub struct Serving {
     /// What the card does for the store.
     pub build: Build,
-    /// What is asked for.
+    /// The requests.
     pub asked: KeyWorkload,
     /// Cores that serve.
     pub cores: u16,

@@ -96,7 +96,7 @@ pub struct TrialOutput {
 /// A trial that was made (RFC 9971, "Trial Result").
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// The requested value.
+    /// Its input.
     pub input: TrialInput,
     /// What it showed.
     pub output: TrialOutput,

@@ -62,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// What is read: `time-stamp counter` or `kernel clock`.
+    /// The source: `time-stamp counter` or `kernel clock`.
     pub fn source(&self) -> &'static str {
         if self.counter.is_some() { "time-stamp counter" } else { "kernel clock" }
     }

@@ -80,8 +80,8 @@ use crate::tape::{FlowSequence, FlowTape, SmallestTape, Tape, TraceTape};
 /// order and over again.
 const DRAWN_MIN: usize = 1 << 18;
 
-/// What one frame may cost a core between two polls before that looks like a stall, nanoseconds: a
-/// chain of 16 rule groups took 260 on a Zen 3.
+/// The time per frame between two polls that is no stall yet, nanoseconds. A chain of 16 rule
+/// groups took 260 on a Zen 3.
 const FRAME_NS: u64 = 500;
 
 /// The wire at one receive queue, and the sink of the frames that leave by the same core.
@@ -235,8 +235,8 @@ impl ClockedWire {
     }
 }
 
-/// What the wires of a trial saw, all together. The device's own counters and the balance are for
-/// the caller to add.
+/// The observation of all wires of a trial. The caller adds the device's own counters and the
+/// balance.
 pub fn observe(wires: Vec<ClockedWire>) -> LoadObservation {
     let parts = wires.into_iter().map(ClockedWire::into_part);
     parts.reduce(WireCounts::merge).map(WireCounts::observation).unwrap_or_default()
@@ -254,9 +254,9 @@ struct Wire<T> {
     total: Tally,
     slices: Vec<Slice>,
     stalls: StallWatch,
-    /// What the core may have to do since the last poll, nanoseconds.
+    /// Work of the core since the last poll, nanoseconds.
     work_ns: u64,
-    /// What it did else.
+    /// Other work, nanoseconds.
     other_ns: u64,
     has_worked: bool,
     busy_ns: u64,
@@ -364,7 +364,7 @@ impl<T: Tape> Wire<T> {
     }
 }
 
-/// What one wire saw, or several.
+/// Counts of one wire or several.
 struct WireCounts {
     duration_ns: u64,
     total: Tally,

@@ -73,7 +73,7 @@ struct Core {
 }
 
 impl Core {
-    /// What it makes of a load behind a ring of `depth` frames.
+    /// Serves a load behind a ring of `depth` frames.
     fn serve(mut self, load: &Load, depth: u32) -> LoadObservation {
         let mut wire = ClockedWire::one(load, depth, 1_518).unwrap();
         let (waiting, reserved) = Default::default();

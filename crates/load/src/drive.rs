@@ -44,7 +44,7 @@ pub enum LoadError {
     Size {
         /// Asked for, with FCS.
         size: u16,
-        /// What the builder said.
+        /// The builder's error.
         reason: String,
     },
     /// A frame is longer than the device was set up for.
@@ -141,7 +141,7 @@ struct RunningTrial<T> {
     total: Tally,
     slices: Vec<Slice>,
     stalls: StallWatch,
-    /// What the frames of the last turn may have cost.
+    /// Estimated time of the frames of the last turn.
     work_ns: u64,
     resolution_ns: u64,
 }

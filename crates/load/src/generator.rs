@@ -82,7 +82,7 @@ fn gap(rate_pps: f64) -> u64 {
     (1e9 * f64::from(1 << POINT) / rate_pps) as u64
 }
 
-/// What became of the frames that were due in one stretch of time.
+/// The outcome of the frames that were due in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Left, or found the device's ring full.

@@ -105,7 +105,7 @@ impl Outgoing {
         self.slots.vectors[at].iov_len = len;
     }
 
-    /// What the kernel reads to send a message; it is good as long as this value.
+    /// The header by which the kernel sends a message; valid as long as this value.
     pub fn header(&mut self, at: usize) -> *const libc::msghdr {
         &self.headers[at].msg_hdr
     }
@@ -183,8 +183,8 @@ impl Incoming {
         Ok(count)
     }
 
-    /// What the kernel writes a message and its sender's address through; it is good as long as
-    /// this value. Its message is the kernel's until that says that it is there.
+    /// The header by which the kernel receives a message and its sender's address; valid as long as
+    /// this value. The kernel owns the message until it reports completion.
     pub fn arm(&mut self, at: usize) -> *mut libc::msghdr {
         self.headers[at].msg_hdr.msg_namelen = size_of::<sockaddr_storage>() as u32;
         &mut self.headers[at].msg_hdr
@@ -195,7 +195,7 @@ impl Incoming {
         self.lens[at] = len.min(self.slots.len);
     }
 
-    /// What the kernel reads to send the message at this place of [`Incoming::turn`] back.
+    /// The header by which the kernel sends a message of [`Incoming::prepare_replies`] back.
     pub fn reply_header(&mut self, place: usize) -> *const libc::msghdr {
         &self.back[place].msg_hdr
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::Latency;
 use serde::{Deserialize, Serialize};
 
-/// What one load and one plan on one device showed.
+/// The observation of one load and one plan on one device.
 ///
 /// Frames are counted from the first that was due after the warm-up to the last that was due within
 /// the duration, but for [`foreign`](LoadObservation::foreign) ones and the counters of the three
@@ -33,10 +33,10 @@ pub struct LoadObservation {
     pub dropped: u64,
     /// Frames offered that never came back, the dropped ones apart.
     pub lost: u64,
-    /// Of the lost: those that came back when the trial had ended.
+    /// Lost frames that came back after the end of the trial.
     #[serde(default)]
     pub late: u64,
-    /// Of the lost: those that found the device's ring full.
+    /// Lost frames that found the device's ring full.
     pub rx_missed: u64,
     /// Frames that came back behind a later one of their flow.
     pub reordered: u64,
@@ -46,7 +46,7 @@ pub struct LoadObservation {
     /// included. 0 where frames left with checksums that need not be right, such as a capture's.
     #[serde(default)]
     pub checked: u64,
-    /// Of the checked: those with a wrong checksum.
+    /// Checked frames with a wrong checksum.
     pub damaged: u64,
     /// Frames at the sink that bear no stamp of ours: others', or ours with the stamp destroyed.
     /// Of the whole trial, warm-up included: when they were due is not known.
@@ -71,7 +71,7 @@ pub struct LoadObservation {
     /// flows than [`FLOWS_PROBED_MAX`](crate::FLOWS_PROBED_MAX).
     #[serde(default)]
     pub latest_ns: Vec<Option<u64>>,
-    /// What the control side did; `None` where it rested.
+    /// The operations of the control side; `None` without a plan.
     #[serde(default)]
     pub control: Option<Control>,
     /// Frames of the whole trial that one core received and another one forwarded; `None` where
@@ -103,7 +103,7 @@ pub struct RssChanges {
     pub look_ns: u64,
     /// Frames that were dropped while they waited for those of their flow that came before.
     pub held_drops: u64,
-    /// What the device changed by itself.
+    /// Reactions of the device.
     pub answers: Vec<QueueReaction>,
     /// Length of the stretches that cores were looked at for, nanoseconds.
     pub stretch_ns: u64,
@@ -223,7 +223,7 @@ impl PortCounters {
     }
 }
 
-/// What the control side did while the load ran. Times are nanoseconds after the start of the
+/// The operations of the control side during the load. Times are nanoseconds after the start of the
 /// measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
@@ -234,7 +234,7 @@ pub struct Control {
     /// Operations that the device refused; with the done ones fewer than planned where the measured
     /// part ended first.
     pub refused: u64,
-    /// What it said of the first of them.
+    /// The reason of the first of them.
     pub refusal: Option<String>,
     /// When the first operation began, or was due where each has a moment of its own; none begins
     /// behind the end of the measured part.
@@ -279,8 +279,7 @@ pub struct PortCounters {
     pub rx_missed: u64,
     /// Frames that could not be sent for lack of room.
     pub tx_dropped: u64,
-    /// What a driver counts by itself, by its own names: how much it was of the whole trial, where
-    /// it was something.
+    /// Counters of the driver, by its own names, over the whole trial; zero counts are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub statistics: BTreeMap<String, u64>,
 }
@@ -301,7 +300,7 @@ pub struct QueueCounters {
     pub rx_missed: u64,
 }
 
-/// What happened in one slice of the measured part.
+/// Counts of one slice of the measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// Start, nanoseconds after the start of the measured part.

@@ -6,10 +6,10 @@
 /// Frames that one poll or one reservation handles at most.
 pub const BURST: usize = 64;
 
-/// Where a generator puts frames: a transmit ring whose free slots are filled in place.
+/// The output of a generator: a transmit ring whose free slots are filled in place.
 pub trait Outlet {
-    /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
-    /// where a burst stays well below ten microseconds.
+    /// The time per frame in a turn that is no stall yet, nanoseconds. Zero if a burst stays well
+    /// below ten microseconds.
     const FRAME_NS: u64 = 0;
 
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
@@ -29,7 +29,7 @@ pub trait Outlet {
     fn commit(&mut self, lens: &[u16]) -> usize;
 }
 
-/// Where a sink takes frames from.
+/// The input of a sink.
 pub trait Inlet {
     /// Looks for frames, at most [`BURST`]; after it `frame(0..n)` may be read.
     fn poll(&mut self) -> usize;

@@ -34,7 +34,7 @@ impl CountedInterval {
     }
 }
 
-/// What a sink has seen.
+/// The counts of a sink.
 pub struct Sink {
     counted: CountedInterval,
     verifies: bool,
@@ -53,7 +53,7 @@ pub struct Sink {
     pub duplicated: u64,
     /// Counted frames whose checksums were looked at, second copies included.
     pub checked: u64,
-    /// Of the checked: those with a wrong checksum.
+    /// Checked frames with a wrong checksum.
     pub damaged: u64,
     /// Frames of the whole trial, warm-up included, that bear no stamp of ours: when they were due
     /// is not known.
@@ -75,7 +75,7 @@ struct FlowHistory {
     seen: u32,
 }
 
-/// Where a frame stands among those of its flow.
+/// The position of a frame in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SequencePosition {
     InOrder,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "WrittenLoad", try_from = "WrittenLoad")]
 pub struct Load {
-    /// Who talks to whom; a trace brings its own.
+    /// The flows; a trace brings its own.
     pub flows: FlowSpec,
     /// Frame sizes in bytes, with FCS; a trace brings its own.
     pub sizes: FrameSizes,

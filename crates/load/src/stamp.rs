@@ -20,7 +20,7 @@ const SIGNATURE: u16 = 0x6c6e;
 /// Lateness is kept in units of 2^6 ns.
 const LATE_SHIFT: u32 = 6;
 
-/// What a generator writes into a frame and a sink reads from it.
+/// The stamp that a generator writes into a frame and a sink reads from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Index of the flow in its flow set.

@@ -183,7 +183,7 @@ pub struct SetupReport {
     pub rules_installed: u64,
     /// Rules that the device refused.
     pub rules_refused: u64,
-    /// What it said of the first of them.
+    /// The reason of the first of them.
     pub refusal: Option<String>,
     /// Time spent in rule operations.
     pub install: Duration,

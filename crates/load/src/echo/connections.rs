@@ -172,7 +172,7 @@ impl IdleTimer {
     }
 }
 
-/// What the threads of a server's connections share.
+/// The state that the threads of a server's connections share.
 pub(super) struct Pool<'a> {
     pub server: &'a Server,
     pub stop: &'a AtomicBool,
@@ -224,7 +224,7 @@ impl Server {
     }
 }
 
-/// What a thread of the server ended with.
+/// The result of a thread of the server.
 pub(super) fn ended(thread: ScopedJoinHandle<'_, Result<(), EchoError>>) -> Result<(), EchoError> {
     let panicked = |_| Err(EchoError::of("thread")(io::Error::other("it panicked")));
     thread.join().unwrap_or_else(panicked)
@@ -367,7 +367,7 @@ impl<'a> Pool<'a> {
         self.keep(served)
     }
 
-    /// What is left of a connection that was served; counts what was no request.
+    /// Keeps a served connection if it goes on; counts malformed requests.
     pub fn keep(&self, served: io::Result<Connection>) -> Option<Connection> {
         if served.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
             self.server.count(0, 0, 1);

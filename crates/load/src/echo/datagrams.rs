@@ -48,7 +48,7 @@ impl Datagrams {
         Ok(Datagrams { socket, waiter, sleeps, path })
     }
 
-    /// Where it sends from.
+    /// The address that it sends from.
     pub fn address(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
     }

@@ -318,8 +318,8 @@ fn flags(connection: &Connection) -> epoll::EventFlags {
     }
 }
 
-/// What ended a new connection before it was accepted, or kept it out: the next one may be had at
-/// once (accept(2)).
+/// Errors of a new connection before it was accepted. The next one can be accepted at once
+/// (accept(2)).
 fn is_of_the_network(error: &io::Error) -> bool {
     const OF_NETWORK: [Errno; 11] = [
         Errno::CONNABORTED,

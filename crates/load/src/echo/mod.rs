@@ -45,7 +45,7 @@ pub const PATIENCE_NS: u64 = 500_000_000;
 /// How long nobody may answer before the client takes the server for gone, nanoseconds.
 pub const SILENCE_NS: u64 = 2_000_000_000;
 
-/// What a client asks for.
+/// The task of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Echo {
     /// UDP or TCP.
@@ -106,7 +106,7 @@ pub enum Pace {
     },
 }
 
-/// What became of the messages of one trial.
+/// The outcome of the messages of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Echoed {
     /// Length of the measured part, nanoseconds; shorter than asked for where the server went.
@@ -121,13 +121,13 @@ pub struct Echoed {
     pub answered: u64,
     /// Messages without an answer in time.
     pub lost: u64,
-    /// Of the lost, those whose answer came when nobody waited for it any more.
+    /// Lost messages whose answer came too late.
     pub late: u64,
     /// Answers with a lower number than one before (RFC 4737, §3.3).
     pub reordered: u64,
     /// Answers to what had been answered.
     pub duplicated: u64,
-    /// What came and was no answer to any message of this trial.
+    /// Received messages that answer no message of this trial.
     pub foreign: u64,
     /// From when a message was due to when its answer was there; in a closed loop it is due when
     /// the call begins that sends it.
@@ -203,7 +203,7 @@ pub enum EchoError {
          another way to wait"
     )]
     NoRing {
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The system lets this user have no more threads.
@@ -269,7 +269,7 @@ impl FromStr for Receive {
 }
 
 impl EchoError {
-    /// What the kernel said to a call.
+    /// Converts the kernel's error of a call.
     pub(crate) fn of(call: &'static str) -> impl Fn(std::io::Error) -> EchoError {
         move |source| EchoError::Socket { call, source }
     }

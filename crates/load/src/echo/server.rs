@@ -40,18 +40,18 @@ pub struct Serve {
 /// How long a connection may be idle, where nobody chooses another time, nanoseconds.
 pub const IDLE_NS: u64 = 60_000_000_000;
 
-/// What a server has done.
+/// The counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
     /// Requests that came.
     pub received: u64,
     /// Requests that were sent back. Never more than came.
     pub answered: u64,
-    /// What came and was no request: dropped; over TCP the connection is closed.
+    /// Malformed requests: dropped; over TCP the connection is closed.
     pub foreign: u64,
     /// Connections that were made.
     pub connections: u64,
-    /// Of these, those that the server closed: idle for too long, or in the way of new ones.
+    /// Connections that the server closed: idle for too long, or to make room.
     pub closed: u64,
 }
 
@@ -133,7 +133,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -143,7 +143,7 @@ impl Server {
         self.stamps.store(is_on, Ordering::Relaxed);
     }
 
-    /// What it has kept since the last call.
+    /// The stamps since the last call.
     pub fn take_log(&self) -> Vec<ServerStamps> {
         self.log.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl Server {
         is_on.then(|| Stamp { time_ns: now_ns(), core: core_now() })
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn served(&self) -> Served {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Served {

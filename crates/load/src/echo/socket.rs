@@ -13,7 +13,7 @@ use crate::mmsg;
 /// Microseconds for which the kernel polls the card in one call of a program that never sleeps.
 const BUSY_POLL_US: i32 = 50;
 
-/// What a message of a few bytes takes of a socket's buffer: the kernel counts its own memory.
+/// Bytes of a socket's buffer that a short message needs: the kernel counts its own memory.
 const OVERHEAD_LEN: usize = 1_280;
 
 /// Largest buffer that is asked for, bytes; the kernel doubles it.
@@ -56,7 +56,7 @@ pub fn tcp_client(server: SocketAddr, patience: Duration) -> Result<TcpStream, E
     Ok(stream)
 }
 
-/// Where any port would do for two protocols, so many are tried for one that both have free.
+/// Ports that are tried until one is free for both protocols.
 const PORTS_TRIED: usize = 32;
 
 /// The sockets of a server: those of one protocol, or both on one address.

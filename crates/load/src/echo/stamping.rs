@@ -70,13 +70,13 @@ pub struct Stamped {
 pub struct ReceivedDatagram {
     /// Its bytes.
     pub len: usize,
-    /// Who sent it.
+    /// Its sender.
     pub from: Option<SocketAddr>,
     /// When the stack got it.
     pub ingress: Option<Stamp>,
 }
 
-/// What the kernel hands over: a datagram that came, or what became of one that was sent.
+/// A report of the kernel: a received datagram, or the outcome of a sent one.
 struct KernelReport {
     len: usize,
     from: Option<SocketAddr>,
@@ -240,7 +240,7 @@ impl StampedDatagrams {
         Ok(StampedDatagrams { stamped, waiter, sleeps, out, back, number: 0, left })
     }
 
-    /// Where it sends from.
+    /// The address that it sends from.
     pub fn address(&self) -> Option<SocketAddr> {
         self.stamped.socket().local_addr().ok()
     }

@@ -14,7 +14,7 @@ use super::{Echo, EchoError, Receive, SILENCE_NS, socket};
 /// Bytes that are read in one call: two of the longest messages.
 pub const READ_LEN: usize = 2 * (MESSAGE_LEN_MAX + 1);
 
-/// What has come of a stream and was not used yet. Its memory comes with the first call for room.
+/// Received bytes of a stream that are not used yet. It allocates at the first call for room.
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl ReceiveBuffer {
         ReceiveBuffer { bytes: vec![0; READ_LEN], start: 0, end: 0 }
     }
 
-    /// Where to put what comes: behind what has come. Never empty.
+    /// Room for bytes to receive, behind the received ones. Never empty.
     pub fn room(&mut self) -> &mut [u8] {
         if self.bytes.len() < READ_LEN {
             let mut bytes = vec![0; READ_LEN];
@@ -126,7 +126,7 @@ enum StreamPath {
 struct Calls {
     waiter: Waiter,
     out: Vec<u8>,
-    /// What of `out` the kernel has.
+    /// Bytes of `out` that the kernel has.
     sent: usize,
     inflow: ReceiveBuffer,
 }
@@ -149,7 +149,7 @@ impl Stream {
         Ok(Stream { stream, size, batch, path })
     }
 
-    /// Where it sends from.
+    /// The address that it sends from.
     pub fn address(&self) -> Option<SocketAddr> {
         self.stream.local_addr().ok()
     }

@@ -8,7 +8,7 @@ const KEPT: usize = 1 << 17;
 
 const _: () = assert!(KEPT >= 2 * super::BATCH_MAX as usize && KEPT.is_power_of_two());
 
-/// What is known of a message that was sent.
+/// A sent message.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentMessage {
     due_ns: u64,
@@ -164,8 +164,8 @@ impl EchoTally {
         self.expected > 0
     }
 
-    /// What was seen. `planned` messages were due in the measured part of `duration_ns`; in a
-    /// closed loop those are due that were sent.
+    /// The observation. `planned` messages were due in the measured part of `duration_ns`; in a
+    /// closed loop, those that were sent.
     pub fn end(mut self, planned: u64, duration_ns: u64, ended: Option<String>) -> Echoed {
         let sent = self.seen.sent;
         self.seen.planned = if self.is_open { planned.max(sent) } else { sent };

@@ -31,7 +31,7 @@ const EVENTS: usize = 512;
 /// How long a client sleeps before it looks whether it is to end, nanoseconds.
 const TURN_NS: u64 = 50_000_000;
 
-/// What is due sooner is not slept for, nanoseconds: a sleep takes longer than this.
+/// The client does not sleep for a shorter time, nanoseconds: a sleep takes longer than this.
 const AWAKE_NS: u64 = 10_000;
 
 /// How long a client looks for answers before it sleeps, where the last wait was no longer than
@@ -48,7 +48,7 @@ pub trait Channels {
     fn count(&self) -> usize;
     /// Requests that wait for answers, on all of them.
     fn waiting(&self) -> usize;
-    /// What says which of them has something.
+    /// The epoll descriptor of all of them.
     fn epoll(&self) -> BorrowedFd<'_>;
     /// Requests that there is room for.
     fn room(&self, at: usize) -> usize;
@@ -93,7 +93,7 @@ impl ClientEnd {
         }
     }
 
-    /// What happened, in words.
+    /// The event in words.
     fn words(&self) -> String {
         match self {
             ClientEnd::Closed => "it has closed a connection".to_owned(),
@@ -317,10 +317,10 @@ struct Client<'a, L> {
     now_ns: u64,
     /// Number of the next request of an open loop.
     next: u64,
-    /// Whose turn it is in an open loop: all that have room, each once.
+    /// Connections with room in an open loop, in turn, each once.
     turns: VecDeque<usize>,
     has_turn: Vec<bool>,
-    /// Who has written and not sent.
+    /// Connections with unsent requests.
     written: Vec<usize>,
     freed: Vec<usize>,
 }

@@ -47,7 +47,7 @@ pub struct Datagrams {
     /// Socket and number of requests by the time they were sent, with those answered since.
     sent: VecDeque<(u64, usize, u16)>,
     given_up: VecDeque<(usize, u16, PendingRequest)>,
-    /// Where answers of several datagrams are put together, and which of them are free.
+    /// Buffers that join the datagrams of an answer, and the free ones.
     parts: Vec<AnswerAssembly>,
     free_parts: Vec<usize>,
 }
@@ -68,7 +68,7 @@ struct NumberedRequest {
     number: u16,
     state: RequestState,
     request: PendingRequest,
-    /// Where its datagrams are put together.
+    /// The buffer that joins its datagrams.
     parts: Option<usize>,
 }
 

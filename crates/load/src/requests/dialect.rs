@@ -11,7 +11,7 @@ pub const BODY_MAX: u64 = 1 << 30;
 
 /// Requests and answers of one protocol.
 pub trait Dialect {
-    /// Where the reading of a connection stands, inside an answer.
+    /// The progress of reading inside an answer.
     type Reading: Default;
 
     /// Writes a request behind what `out` has.
@@ -72,7 +72,7 @@ impl ReadProgress {
     }
 }
 
-/// Where reading stands in an answer whose first line may announce a value.
+/// The progress of reading an answer whose first line may announce a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum ValueProgress {
     /// Before the first line.
@@ -148,7 +148,7 @@ impl Value {
         self.at == self.len
     }
 
-    /// What a get has found.
+    /// The outcome of a get.
     pub fn outcome(&self) -> Outcome {
         if self.is_right { Outcome::Hit } else { Outcome::Foreign }
     }
@@ -171,7 +171,7 @@ pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
     }
 }
 
-/// What cannot be understood, in words.
+/// Describes bytes that cannot be understood.
 pub fn unexpected(bytes: &[u8]) -> String {
     const SHOWN: usize = 60;
     let shown = bytes.get(..SHOWN).unwrap_or(bytes).escape_ascii();

@@ -40,7 +40,7 @@ impl HttpGet {
     }
 }
 
-/// Where reading stands.
+/// The progress of reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HttpProgress {
     place: HttpPosition,

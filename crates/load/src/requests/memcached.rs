@@ -10,7 +10,7 @@ pub struct MemcachedText {
     key: Vec<u8>,
 }
 
-/// What follows a value.
+/// The bytes behind a value.
 const TAIL: &[u8] = b"\r\nEND\r\n";
 
 impl Dialect for MemcachedText {
@@ -76,7 +76,7 @@ impl MemcachedText {
     }
 }
 
-/// What a line says that is the whole answer.
+/// The outcome of an answer that is one line.
 #[inline]
 fn outcome(line: &[u8], asked: RequestKind) -> Result<Outcome, String> {
     let is_error = || {

@@ -61,10 +61,10 @@ pub const PATIENCE_NS: u64 = 250_000_000;
 /// nanoseconds. Functions may take seconds to start.
 pub const SILENCE_NS: u64 = 5_000_000_000;
 
-/// What a client asks of a server.
+/// The requests of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// What the server speaks.
+    /// The protocol of the server.
     pub protocol: Protocol,
     /// Share of gets, 0 to 1; the others are sets. HTTP has neither: its method follows from
     /// `values`.
@@ -91,7 +91,7 @@ pub struct Requests {
     pub seed: u64,
 }
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -154,7 +154,7 @@ pub enum Values {
     Etc,
 }
 
-/// What became of the requests of one trial.
+/// The outcome of the requests of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requested {
     /// Length of the measured part, nanoseconds; shorter than asked for where the server went.
@@ -169,10 +169,10 @@ pub struct Requested {
     pub answered: u64,
     /// Requests without an answer: over UDP in time; over TCP where the server went.
     pub lost: u64,
-    /// Of the lost, those whose answer came when nobody waited for it any more.
+    /// Lost messages whose answer came too late.
     pub late: u64,
-    /// Of the answered, those whose answer is an error: `ERROR`, `SERVER_ERROR`, `-ERR`, an HTTP
-    /// status from 400 on.
+    /// Answered requests with an error: `ERROR`, `SERVER_ERROR`, `-ERR`, an HTTP status from 400
+    /// on.
     pub refused: u64,
     /// Gets that found the value stored.
     pub hits: u64,
@@ -180,8 +180,8 @@ pub struct Requested {
     pub misses: u64,
     /// Datagrams that came again.
     pub duplicated: u64,
-    /// What came and was not asked for: of the answered, those with another value or for another
-    /// key; and datagrams that answer no request.
+    /// Unexpected answers: with another value or for another key, and datagrams that answer no
+    /// request.
     pub foreign: u64,
     /// Connections that were made anew because the server closes them (HTTP alone).
     #[serde(default)]
@@ -245,7 +245,7 @@ pub enum RequestsError {
     Nobody {
         /// Where.
         server: SocketAddr,
-        /// What was spoken.
+        /// The protocol.
         protocol: Protocol,
     },
     /// The server takes fewer connections.
@@ -256,9 +256,9 @@ pub enum RequestsError {
     Connections {
         /// Where.
         server: SocketAddr,
-        /// So many were made.
+        /// Connections that were made.
         made: usize,
-        /// All frames.
+        /// Requested connections.
         asked: usize,
     },
     /// This process may not have so many open files.
@@ -272,7 +272,7 @@ pub enum RequestsError {
     Foreign {
         /// Where.
         server: SocketAddr,
-        /// What it should speak.
+        /// The expected protocol.
         protocol: Protocol,
         /// Its message.
         message: String,
@@ -282,11 +282,11 @@ pub enum RequestsError {
     NotFilled {
         /// Where.
         server: SocketAddr,
-        /// So many are stored.
+        /// Keys that are stored.
         stored: u64,
-        /// All frames.
+        /// All keys.
         keys: u32,
-        /// What happened.
+        /// The reason.
         why: String,
     },
     /// The kernel refused a call.
@@ -300,7 +300,7 @@ pub enum RequestsError {
 }
 
 impl RequestsError {
-    /// What the kernel said to a call.
+    /// Converts the kernel's error of a call.
     fn of<E: Into<std::io::Error>>(call: &'static str) -> impl Fn(E) -> RequestsError {
         move |source| RequestsError::Socket { call, source: source.into() }
     }

@@ -8,7 +8,7 @@ const PARTS_MAX: u16 = 800;
 
 const _: () = assert!(PARTS_MAX as usize * 1392 > super::VALUE_LEN_MAX as usize + 4096);
 
-/// What has come of an answer. Its memory is used for one answer after another.
+/// The received parts of an answer. Its memory is reused for the next one.
 #[derive(Debug, Default)]
 pub struct AnswerAssembly {
     /// Datagrams that it has.
@@ -20,7 +20,7 @@ pub struct AnswerAssembly {
     bytes: Vec<u8>,
 }
 
-/// What a datagram is to an answer.
+/// The role of a datagram in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramRole {
     /// All that was missing.

@@ -8,7 +8,7 @@ use super::workload::{PlannedRequest, RequestKind, Workload, write_number};
 #[derive(Debug, Default)]
 pub struct Resp;
 
-/// What follows a value.
+/// The bytes behind a value.
 const TAIL: &[u8] = b"\r\n";
 
 /// Writes `$<len>` and the end of the line.

@@ -27,7 +27,7 @@ pub struct Streams<D: Dialect> {
     dialect: D,
     workload: Workload,
     depth: usize,
-    /// What was read of a connection, and in front of it what had been left there.
+    /// Bytes read from a connection, behind those carried over.
     inflow: Vec<u8>,
     /// Requests that wait, of all connections.
     waiting: usize,
@@ -36,14 +36,14 @@ pub struct Streams<D: Dialect> {
 struct StreamConnection<R> {
     stream: TcpStream,
     out: Vec<u8>,
-    /// What of `out` the kernel has.
+    /// Bytes of `out` that the kernel has.
     sent: usize,
     /// Requests in the order of their answers.
     waiting: VecDeque<PendingRequest>,
     /// The last ones of them, which no call has sent yet.
     fresh: usize,
     reading: R,
-    /// What has come and could not be read yet.
+    /// Received bytes of an incomplete answer.
     carry: Vec<u8>,
     /// Bytes of the answer that is being read.
     taken: u64,

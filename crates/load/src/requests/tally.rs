@@ -19,14 +19,14 @@ pub struct PendingRequest {
     pub asked: PlannedRequest,
 }
 
-/// What an answer says.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The value that is stored.
     Hit,
     /// No value.
     Miss,
-    /// What was to be done is done.
+    /// Success.
     Done,
     /// An error.
     Refused,
@@ -44,7 +44,7 @@ pub struct Tally {
     pub heard_ns: u64,
     /// An answer has come, whether it counts or not.
     pub has_answers: bool,
-    /// What is known of those answered, where that is asked for.
+    /// Positions of the answered requests, if they were requested.
     pub passed: Option<Vec<StreamPosition>>,
 }
 
@@ -133,8 +133,8 @@ impl Tally {
         }
     }
 
-    /// What was seen. `planned` requests were due in the measured part of `duration_ns`; in a
-    /// closed loop those are due that were sent.
+    /// The observation. `planned` requests were due in the measured part of `duration_ns`; in a
+    /// closed loop, those that were sent.
     pub fn end(mut self, planned: u64, duration_ns: u64, ended: Option<String>) -> Requested {
         let sent = self.seen.sent;
         self.seen.planned = if self.is_open { planned.max(sent) } else { sent };

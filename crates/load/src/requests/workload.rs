@@ -17,7 +17,7 @@ pub struct PlannedRequest {
     pub kind: RequestKind,
 }
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestKind {
     #[default]
@@ -110,7 +110,7 @@ impl Workload {
         write_number(key.into(), self.key_len(key), out);
     }
 
-    /// What is stored under a key.
+    /// The value of a key.
     #[inline]
     pub fn value(&self, key: u32) -> &[u8] {
         let bits = mixed(key);

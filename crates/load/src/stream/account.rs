@@ -20,7 +20,7 @@ pub struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// Of the calling thread since it began; nothing where the kernel does not tell.
+    /// The time of the calling thread since it began; zero if the kernel does not report it.
     pub fn now() -> ThreadTime {
         // SAFETY: a value of zeros is one without any time.
         let mut usage: libc::rusage = unsafe { zeroed() };
@@ -33,8 +33,8 @@ impl ThreadTime {
         ThreadTime { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
     }
 
-    /// What was added since `before`. The division may be corrected meanwhile: neither part goes
-    /// below nothing.
+    /// The time since `before`. The kernel may have corrected the division meanwhile; neither part
+    /// falls below zero.
     pub fn since(self, before: ThreadTime) -> ThreadTime {
         ThreadTime {
             user_ns: self.user_ns.saturating_sub(before.user_ns),
@@ -42,7 +42,7 @@ impl ThreadTime {
         }
     }
 
-    /// Of two threads.
+    /// The sum of two threads.
     pub fn plus(self, other: ThreadTime) -> ThreadTime {
         ThreadTime {
             user_ns: self.user_ns + other.user_ns,

@@ -8,7 +8,7 @@ use super::ThreadTime;
 /// machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// What comes from here on counts.
+    /// The start of the counted part.
     pub begin_ns: u64,
     /// And what comes before this.
     pub end_ns: u64,
@@ -28,7 +28,7 @@ impl Window {
     }
 }
 
-/// Where a thread is in its window.
+/// The progress of a thread in its window.
 #[derive(Debug)]
 pub(super) struct WindowMeter {
     pub window: Window,

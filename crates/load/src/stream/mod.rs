@@ -38,7 +38,7 @@ pub const BATCH_MAX: u16 = crate::echo::BATCH_MAX;
 /// Most connections: both their ends fit the 1,024 descriptors that a program may have as a rule.
 pub const CONNECTIONS_MAX: u16 = 256;
 
-/// What is asked for.
+/// The task of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     /// UDP or TCP.
@@ -62,7 +62,7 @@ pub struct Stream {
     pub warmup_ns: u64,
 }
 
-/// What the sender did in its measured part.
+/// The counts of a sender in its measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// Length of the measured part, nanoseconds; shorter than asked for where it ended early.
@@ -82,7 +82,7 @@ pub struct Sent {
     pub ended: Option<String>,
 }
 
-/// What the receiver got in its measured part.
+/// The counts of a receiver in its measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Received {
     /// Length of the measured part, nanoseconds; shorter than asked for where it ended early.
@@ -130,7 +130,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// What the kernel said to a call.
+    /// Converts the kernel's error of a call.
     fn of(call: &'static str) -> impl Fn(io::Error) -> StreamError {
         move |source| StreamError::Socket { call, source }
     }
@@ -193,7 +193,7 @@ impl Stream {
 }
 
 impl Sent {
-    /// What all parts of a sender did together.
+    /// The sum of all parts of a sender.
     pub fn of(parts: Vec<Sent>) -> Sent {
         let mut all = Sent { duration_ns: u64::MAX, ..Sent::default() };
         for part in parts {
@@ -217,7 +217,7 @@ impl Sent {
 }
 
 impl Received {
-    /// What all parts of a receiver got together.
+    /// The sum of all parts of a receiver.
     pub fn of(parts: Vec<Received>) -> Received {
         let mut all = Received { duration_ns: u64::MAX, ..Received::default() };
         for part in parts {

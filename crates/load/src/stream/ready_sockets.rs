@@ -16,7 +16,7 @@ const TURN_NS: u64 = 50_000_000;
 const NOTHING: epoll::Event =
     epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
 
-/// What can be waited for.
+/// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something to receive, or the other side's end.

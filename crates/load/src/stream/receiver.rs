@@ -85,7 +85,7 @@ impl Receiver {
         Ok(Receiver { stream: stream.clone(), run, sockets, addresses })
     }
 
-    /// Where a sender is to connect to: one address, or one for each connection.
+    /// The addresses for a sender: one, or one for each connection.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -125,7 +125,7 @@ impl Receiver {
     }
 }
 
-/// What has come so far in the measured part.
+/// Received so far in the measured part.
 #[derive(Clone, Debug, Default)]
 struct ReceivedCounts {
     bytes: u64,

@@ -78,7 +78,7 @@ fn connection(to: SocketAddr) -> Result<TcpStream, StreamError> {
     Ok(tcp)
 }
 
-/// What has gone so far in the measured part.
+/// Sent so far in the measured part.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentCounts {
     bytes: u64,
@@ -217,7 +217,7 @@ struct UdpSockets {
     out: Outgoing,
     batch: u16,
     run: u32,
-    /// Whose turn it is.
+    /// The connection whose turn it is.
     at: usize,
 }
 

@@ -5,7 +5,7 @@ use niclab_packet::flow::Picker;
 /// Flows that are fetched together.
 const STAGED: usize = 64;
 
-/// Where the flows of the next frames come from.
+/// The source of the flows of the next frames.
 pub enum FlowSequence {
     /// They are drawn.
     Drawn(Picker),
@@ -39,8 +39,8 @@ impl FlowSequence {
 
 /// The flows of a load with what a frame takes of each.
 pub(super) struct Flows<H> {
-    /// What a frame takes of each flow, and the number of its next frame: side by side, so that one
-    /// cache line is waited for, not two.
+    /// The bytes of each flow in a frame, and the number of its next frame: side by side, so that
+    /// both are in one cache line.
     all: Vec<(H, u32)>,
     picks: FlowSequence,
     staged: [NextFlow<H>; STAGED],

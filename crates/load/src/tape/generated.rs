@@ -16,7 +16,7 @@ use crate::stamp::{STAMP_LEN, Stamp};
 const LINE: usize = 64;
 /// Ethernet header, bytes.
 const ETHERNET_LEN: usize = 14;
-/// Where the header checksum of an untagged IPv4 frame stands.
+/// Offset of the header checksum of an untagged IPv4 frame.
 const IPV4_CHECKSUM_AT: usize = ETHERNET_LEN + 10;
 /// Destination and source of generated frames: locally administered addresses (IEEE 802).
 const MACS: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 0, 2], [0x02, 0, 0, 0, 0, 1]];
@@ -61,9 +61,9 @@ pub(super) struct Template {
     ip_sum: u16,
     /// Partial sum of pseudo header, transport header and payload without addresses and ports.
     pub transport_sum: u16,
-    /// Where the tuple starts.
+    /// Offset of the tuple.
     tuple_at: usize,
-    /// Where the transport checksum stands.
+    /// Offset of the transport checksum.
     checksum_at: usize,
     /// The stamp starts at an odd distance from the transport header: its sum is turned by a byte.
     odd: bool,

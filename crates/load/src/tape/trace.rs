@@ -50,7 +50,7 @@ impl TraceTape {
     }
 }
 
-/// What a load with a capture offers, over and over. Lengths are bytes as sent: with stamp and FCS.
+/// The frames of a load with a capture, in a loop. Lengths are bytes as sent: with stamp and FCS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFrames {
     /// Frames.
@@ -88,7 +88,7 @@ impl TraceFrames {
     }
 }
 
-/// What tells the flow of a frame from others: addresses, ports, protocol.
+/// The key of a frame's flow: addresses, ports, protocol.
 fn flow(data: &[u8]) -> [u8; 37] {
     let line = Key::parse(data).to_bytes();
     let parts = [SRC_HEAD, DST_HEAD, SPORT, DPORT, PROTOCOL, SRC_TAIL, DST_TAIL];

@@ -63,7 +63,7 @@ impl MetricsServer {
         Ok(MetricsServer { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -54,7 +54,7 @@ pub struct CpuTime {
     pub system_us: u64,
 }
 
-/// What a server has and has counted beside the store's own.
+/// Statistics of a server beside those of its store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatistics {
     /// Connections that it serves at once.

@@ -9,7 +9,7 @@ use crate::kvs::store::limits::PREFIXES_BYTES_MAX;
 /// Takes a name and a value.
 pub type StatisticSink<'a> = &'a mut dyn FnMut(&str, &str);
 
-/// What `stats` alone tells.
+/// The statistics of `stats` without an argument.
 pub fn general(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     let (server, cpu) = (context.host.statistics(&store), context.host.cpu_time());
@@ -117,7 +117,7 @@ fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
     number("lock_wait_us", store.lock_wait_ns / 1000);
 }
 
-/// What `stats settings` tells.
+/// The statistics of `stats settings`.
 pub fn settings(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     let server = context.host.statistics(&store);

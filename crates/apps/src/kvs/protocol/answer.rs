@@ -1,7 +1,7 @@
 //! Outcomes of requests that change an item. That of a count is in `store`, for it says where the
 //! item is.
 
-/// What became of a value.
+/// The outcome of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
     /// It is stored.
@@ -23,7 +23,7 @@ pub enum StoreOutcome {
     NoMemory,
 }
 
-/// What became of a deletion.
+/// The outcome of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteOutcome {
     /// It is gone.

@@ -9,12 +9,12 @@ pub const BINARY_MAGIC: u8 = 0x80;
 /// First byte of an answer.
 const ANSWER_MAGIC: u8 = 0x81;
 
-/// Where the fields of a header stand, big-endian.
+/// Offsets of the fields of a header, big-endian.
 mod field {
     pub const OPCODE: usize = 1;
     pub const KEY_LEN: usize = 2;
     pub const EXTRAS_LEN: usize = 4;
-    /// Of an answer.
+    /// In an answer.
     pub const STATUS: usize = 6;
     pub const BODY_LEN: usize = 8;
     pub const OPAQUE: usize = 12;
@@ -66,7 +66,7 @@ pub mod opcode {
     }
 }
 
-/// What an answer says: a code, and the words that an error has for it.
+/// The status of an answer: a code, and the text of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Done,
@@ -113,12 +113,12 @@ impl Status {
 /// The header of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// What is asked for, as it came.
+    /// The request code, as received.
     pub code: u8,
     pub key_len: usize,
     pub extras_len: usize,
     pub body_len: usize,
-    /// What the client wants back with the answer.
+    /// Bytes that are returned with the answer.
     pub opaque: [u8; 4],
     pub cas: u64,
 }
@@ -175,7 +175,7 @@ pub fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// What stands in an answer.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     pub status: Status,

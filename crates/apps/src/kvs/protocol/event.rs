@@ -43,7 +43,7 @@ pub struct Event {
     bytes: [u8; COPIED_LEN],
 }
 
-/// What an event reports.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind<'a> {
     /// This client asks for the item of this key.
@@ -54,16 +54,16 @@ pub enum EventKind<'a> {
     Nothing,
 }
 
-/// Where the card has written an item.
+/// The place of an item that the card has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenItem {
-    /// Where it begins in the window.
+    /// Its start in the window.
     pub at: u64,
     /// Bytes that it has there.
     pub len: usize,
 }
 
-/// Who asked, and what an answer repeats.
+/// The client, and the fields that an answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester {
     /// Its Ethernet address.
@@ -74,7 +74,7 @@ pub struct Requester {
     pub port: u16,
     /// Id of the datagram.
     pub id: u16,
-    /// What the request wants back.
+    /// Bytes that are returned with the answer.
     pub opaque: [u8; 4],
 }
 
@@ -97,7 +97,7 @@ impl Event {
         shared.copy_out(at, &mut self.bytes);
     }
 
-    /// Where an item was written, of the event behind `ahead` others. `None`: there is no event
+    /// The place of a written item, from the event behind `ahead` others. `None`: there is no event
     /// yet; `Some(None)`: the event reports something else.
     pub fn written(ring: &Reader, ahead: u64) -> Option<Option<WrittenItem>> {
         ring.look(ahead, |shared, at| {
@@ -110,7 +110,7 @@ impl Event {
         })
     }
 
-    /// What it reports.
+    /// Its kind.
     #[inline]
     pub fn kind(&self) -> EventKind<'_> {
         let bytes = &self.bytes;

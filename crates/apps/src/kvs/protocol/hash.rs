@@ -71,7 +71,7 @@ pub fn owner(part: usize, partitions: usize) -> usize {
     part * partitions / STEERED
 }
 
-/// What a byte adds to a CRC-32C when so many bytes follow it.
+/// The contribution of a byte to a CRC-32C, by the number of bytes that follow it.
 static CRC32C: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;

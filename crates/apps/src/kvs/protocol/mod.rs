@@ -16,5 +16,5 @@ pub(super) mod number;
 pub(super) mod request;
 pub mod time;
 
-/// What `version` answers: whose protocol it is, up to which of its releases, and who speaks.
+/// The answer to `version`: the release of memcached whose protocol this is, and our name.
 pub const VERSION: &str = "1.6.18-niclab";

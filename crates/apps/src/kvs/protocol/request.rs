@@ -8,9 +8,9 @@ use super::time::Expiry;
 pub enum StoreMode {
     /// Always.
     Set,
-    /// Where there is none.
+    /// Only if there is none.
     Add,
-    /// Where there is one.
+    /// Only if there is one.
     Replace,
     /// Behind the one that is there.
     Append,
@@ -25,7 +25,7 @@ pub struct StoreRequest<'a> {
     pub key: HashedKey<'a>,
     /// On this condition.
     pub mode: StoreMode,
-    /// What the client keeps beside the value.
+    /// Flags of the client, kept beside the value.
     pub flags: u32,
     /// When it ends.
     pub expiry: Expiry,

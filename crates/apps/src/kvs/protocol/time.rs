@@ -18,8 +18,8 @@ impl Expiry {
     /// It has ended already.
     const PAST: Expiry = Expiry(1);
 
-    /// What a client means by a time: 0 is never, a negative one has passed, others are counted
-    /// from now or from 1970.
+    /// Converts a client's time: 0 is never, a negative one has passed, others count from now or
+    /// from 1970.
     pub fn of(time: i64, now: UnixTime) -> Expiry {
         match time {
             0 => Expiry::NEVER,

@@ -80,8 +80,8 @@ counters! {
     items_moved,
 }
 
-/// What a card has stored, each item by a request that it has answered, as far as its items could
-/// be. `stats reset` leaves it as it is, as all that is counted of datagrams.
+/// Items that a card has stored and answered. `stats reset` does not reset these counters, nor
+/// those of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DmaItemCounters {
     /// Items, and requests.
@@ -104,12 +104,12 @@ impl DmaItemCounters {
     }
 }
 
-/// What a partition, or all of them, has and has counted.
+/// Statistics of a partition, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What was counted, since the last `stats reset`.
+    /// Counts since the last `stats reset`.
     pub counters: StoreCounters,
-    /// What was counted since the start.
+    /// Counts since the start.
     pub ever: StoreCounters,
     /// Items that are stored.
     pub curr_items: u64,
@@ -117,7 +117,7 @@ pub struct Statistics {
     pub bytes: u64,
     /// Memory that log and index have, bytes.
     pub memory_bytes: u64,
-    /// Of this, the index's.
+    /// Bytes of the index among them.
     pub hash_bytes: u64,
     /// Segments of the log.
     pub segments: u64,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
 
-/// What stands behind a prefix.
+/// The byte behind a prefix.
 const DELIMITER: u8 = b':';
 
 /// A request, as far as it is counted by prefix.
@@ -24,7 +24,7 @@ pub enum PrefixRequest {
     Delete,
 }
 
-/// What was counted under a prefix.
+/// The counters of a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefixCounters {
     /// Keys asked for.
@@ -37,7 +37,7 @@ pub struct PrefixCounters {
     pub deletes: u64,
 }
 
-/// What was counted by prefix.
+/// Counters by prefix.
 pub type Prefixes = BTreeMap<Vec<u8>, PrefixCounters>;
 
 /// A partition's counts.

@@ -65,7 +65,7 @@ enum Draining {
     Taken,
 }
 
-/// What a card shares with a partition, and how far the partition has come with it.
+/// The memory and events that a card shares with a partition, and the partition's progress.
 #[derive(Debug)]
 pub(super) struct DmaState {
     card: DmaSegments,

@@ -48,21 +48,21 @@ const BEGINS_LEN: usize = DMA_SEGMENT_LEN / ALIGN / 8;
 /// Memory that a segment takes, all told.
 pub const DMA_SEGMENT_BYTES: usize = DMA_SEGMENT_LEN + BEGINS_LEN;
 
-/// Where in a header the word with both lengths stands.
+/// Offset of the word with both lengths in a header.
 const LENGTHS_AT: usize = 32;
 
-/// Where the word begins that says when it was written.
+/// Offset of the word with the time of the write.
 const WRITTEN_AT: usize = 24;
 
 const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
 
-/// Where the card appends an owner's next item: the number of the segment from this bit on, and the
-/// place in it below.
+/// The place of an owner's next item has the number of the segment from this bit on, and the offset
+/// in it below.
 pub(super) const SEGMENT_SHIFT: u32 = 40;
 
 /// The registers that say where the card appends next, and which number an item gets.
 pub trait AppendRegisters: Debug + Send {
-    /// Where the card appends.
+    /// The place at which the card appends.
     fn read(&self) -> u64;
     /// Has it append somewhere else.
     fn write(&self, place: u64);
@@ -71,7 +71,7 @@ pub trait AppendRegisters: Debug + Send {
     fn number(&self) -> u64;
 }
 
-/// What a card shares with a partition: memory, events and registers.
+/// The memory, events and registers that a card shares with a partition.
 #[derive(Debug)]
 pub struct DmaSegments {
     /// The card's window for items.
@@ -80,7 +80,7 @@ pub struct DmaSegments {
     pub(super) segments: Range<usize>,
     /// The ring of this partition's events.
     pub(super) events: Reader,
-    /// Where the card appends.
+    /// The place at which the card appends.
     pub(super) next: Box<dyn AppendRegisters>,
     /// The quiescence counters of the card's cores.
     pub(super) turns: Arc<QuiescenceCounters>,
@@ -146,9 +146,9 @@ impl ItemWindow {
 #[derive(Debug)]
 pub struct DmaSegment {
     window: ItemWindow,
-    /// Where it begins in the window.
+    /// Its start in the window.
     start: usize,
-    /// Where items begin that were published.
+    /// The starts of published items, a bit each.
     begins: Box<[u64]>,
 }
 
@@ -259,7 +259,7 @@ impl DmaSegment {
         self.window.prefetch((self.start + at) as u64, lines);
     }
 
-    /// Where the first item at or behind a place begins.
+    /// The start of the first item at or behind a place.
     pub fn next(&self, at: usize) -> Option<usize> {
         let (word, bit) = (at / ALIGN / 64, at / ALIGN % 64);
         let first = self.begins.get(word)? >> bit << bit;
@@ -275,7 +275,7 @@ impl DmaSegment {
     }
 }
 
-/// Where the bit of a place is at which an item can begin: its word, and its number in that.
+/// The bit of a place at which an item can begin: its word, and its number in the word.
 #[inline]
 fn begin_of(at: usize) -> (usize, usize) {
     (at / ALIGN / 64, at / ALIGN % 64)

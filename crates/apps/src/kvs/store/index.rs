@@ -145,7 +145,7 @@ impl HashIndex {
         self.first(hash, |place| is_it(place).then_some(place))
     }
 
-    /// What `look` makes of the first entry with this hash's tag of which it makes anything.
+    /// The first result of `look` over the entries with this hash's tag.
     #[inline(always)]
     pub fn first<T>(&self, hash: u64, mut look: impl FnMut(LogAddress) -> Option<T>) -> Option<T> {
         let mut at = Some(BucketAddress::Main(self.bucket_of(hash)));
@@ -160,7 +160,7 @@ impl HashIndex {
         None
     }
 
-    /// Where the entry of this very place is, the bucket before it, and its slot.
+    /// The bucket of the entry with this place, the bucket before it, and its slot.
     fn seek(
         &self,
         hash: u64,

@@ -11,7 +11,7 @@ pub const HEADER_LEN: usize = 40;
 /// Items begin at multiples of this, bytes.
 pub const ALIGN: usize = 8;
 
-/// Where the fields of a header stand, little-endian.
+/// Offsets of the fields of a header, little-endian.
 mod field {
     use std::ops::Range;
 
@@ -27,7 +27,7 @@ mod field {
     pub const USES: usize = 38;
 }
 
-/// What is marked on an item, a bit each.
+/// Marks of an item, a bit each.
 pub mod mark {
     /// It was read since it was stored.
     pub const FETCHED: u8 = 1;
@@ -41,14 +41,14 @@ pub mod mark {
     pub const DEAD: u8 = 32;
 }
 
-/// What is known of an item beside its key and value.
+/// The header of an item: everything but key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Hash of the key.
     pub hash: u64,
     /// The number that changes with each change of the item.
     pub cas: u64,
-    /// What the client keeps beside the value.
+    /// Flags of the client, kept beside the value.
     pub flags: u32,
     /// When it ends.
     pub expiry: Expiry,
@@ -148,7 +148,7 @@ impl Header {
         item_len(self.key_len.into(), self.value_len as usize)
     }
 
-    /// Where the value begins, from the start of the item.
+    /// Offset of the value from the start of the item.
     #[inline]
     pub fn value_start(&self) -> usize {
         HEADER_LEN + usize::from(self.key_len)
@@ -240,7 +240,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// An item as it stands in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// What is known of it.
+    /// Its header.
     pub header: Header,
     /// Its key.
     pub key: &'a [u8],

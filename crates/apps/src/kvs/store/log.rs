@@ -25,7 +25,7 @@ use crate::kvs::protocol::time::UnixTime;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Where an item begins in the log: 40 bits, never 0, so that 0 can mean none.
+/// The start of an item in the log: 40 bits, never 0, so that 0 can mean none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogAddress(pub u64);
 
@@ -44,7 +44,7 @@ struct Segment {
     live: usize,
 }
 
-/// Whose memory it is.
+/// The owner of the memory.
 #[derive(Debug)]
 enum SegmentMemory {
     Own(Box<[u8]>),
@@ -405,14 +405,14 @@ impl Log {
         self.sealed.remove(at)
     }
 
-    /// Where the item at `at` of a segment that is being emptied is; `None` behind the last.
+    /// The address of the item at `at` of a segment that is being emptied; `None` behind the last.
     pub fn item_of(&self, number: usize, at: usize) -> Option<LogAddress> {
         let segment = self.segment(number);
         (at < segment.used && segment.live > 0).then(|| self.place(number, at))
     }
 
-    /// Where the first item at or behind `at` of a DMA segment that is being emptied is, and how
-    /// far from its start; `None` behind the last.
+    /// The address of the first item at or behind `at` of a DMA segment that is being emptied, and
+    /// its offset; `None` behind the last.
     pub fn dma_item_of(&self, number: usize, at: usize) -> Option<(LogAddress, usize)> {
         let segment = self.segment(number);
         let SegmentMemory::Dma(dma) = &segment.memory else { return None };

@@ -58,7 +58,7 @@ pub enum StoreError {
     Memory {
         /// The requested value.
         bytes: usize,
-        /// What they need.
+        /// The least memory.
         least: usize,
         /// How many they are.
         partitions: usize,
@@ -285,14 +285,14 @@ impl Store {
         }
     }
 
-    /// What was counted by prefix.
+    /// Counters by prefix.
     pub fn prefixes(&self) -> Prefixes {
         let mut all = Prefixes::new();
         self.partitions.iter().for_each(|locked| locked.lock().detail.add_to(&mut all));
         all
     }
 
-    /// What all partitions have and have counted.
+    /// The statistics of all partitions.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
         for locked in &self.partitions {

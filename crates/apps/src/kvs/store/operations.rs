@@ -12,14 +12,14 @@ use crate::kvs::protocol::number::{DIGITS_MAX, decimal, unsigned};
 use crate::kvs::protocol::request::{CountDirection, CountRequest, StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, UnixTime};
 
-/// What became of a count.
+/// The outcome of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountOutcome {
     /// The item has this value now.
     Now {
         /// The number.
         value: u64,
-        /// Where the item is.
+        /// The address of the item.
         place: LogAddress,
         /// It was made for that.
         is_made: bool,

@@ -36,7 +36,7 @@ const SEGMENT_LEN_MIN: usize = (PARTITION_BYTES_MIN - 2 * CHUNK_BYTES) / SEGMENT
 // A segment that is given back is room for a chunk of the index.
 const _: () = assert!(SEGMENT_LEN_MIN >= CHUNK_BYTES);
 
-/// What a partition is to be.
+/// The configuration of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionConfig {
     /// Memory that it may have, bytes: [`PARTITION_BYTES_MIN`] at least.
@@ -58,16 +58,16 @@ pub enum Value<'a> {
     Before(&'a [u8]),
 }
 
-/// What is stored beside the value.
+/// The header fields of a new item.
 #[derive(Clone, Copy, Debug)]
 pub struct NewItem {
-    /// What the client keeps there.
+    /// Flags of the client.
     pub flags: u32,
     /// When it ends.
     pub expiry: Expiry,
     /// Its number.
     pub cas: u64,
-    /// What is known of it, a bit each: read, stale, told to be fetched anew, key in base64.
+    /// Its marks, a bit each: read, stale, refetch requested, key in base64.
     pub marks: u8,
 }
 
@@ -94,7 +94,7 @@ pub struct Partition {
     pub(super) index: HashIndex,
     pub(super) cleaning: Cleaning,
     pub(super) counters: StoreCounters,
-    /// What was counted before it last began anew.
+    /// Counts before the last reset.
     before: StoreCounters,
     budget_bytes: usize,
     cas_last: u64,
@@ -103,9 +103,9 @@ pub struct Partition {
     /// When the last flush that was put off was due: what a card wrote before that and tells later
     /// is not there.
     flushed_at: UnixTime,
-    /// What was asked for by prefix.
+    /// Counters of requests by prefix.
     pub(super) detail: Detail,
-    /// What it has of a card.
+    /// Its DMA segments, if a card writes items.
     pub(super) dma: Option<Box<DmaState>>,
 }
 
@@ -142,7 +142,7 @@ impl Partition {
         self.log.segment_len()
     }
 
-    /// What it has and has counted.
+    /// Its statistics.
     pub fn statistics(&self) -> Statistics {
         let mut ever = self.before;
         ever.add(&self.counters);

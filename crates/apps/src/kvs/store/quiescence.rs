@@ -26,7 +26,7 @@ pub struct QuiescenceCounters(Box<[QuiescenceCounter]>);
 struct QuiescenceCounter(AtomicU64);
 
 impl QuiescenceCounters {
-    /// Of so many cores.
+    /// Counters of `cores` cores.
     pub fn new(cores: usize) -> QuiescenceCounters {
         QuiescenceCounters((0..cores).map(|_| QuiescenceCounter::default()).collect())
     }
@@ -60,7 +60,7 @@ impl QuiescenceCounters {
         }
     }
 
-    /// What all have counted, to be waited for.
+    /// Copies all counters, to wait for them.
     pub(super) fn snapshot(&self, since: &mut [u64]) {
         fence(Ordering::SeqCst);
         for (since, QuiescenceCounter(turns)) in since.iter_mut().zip(&self.0) {

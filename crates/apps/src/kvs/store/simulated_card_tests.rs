@@ -20,7 +20,7 @@ pub const CORES: usize = 2;
 
 const RING: dma::Shape = dma::Shape { entries: 128, entry_len: 88 };
 
-/// Where items go, and how many have got a number.
+/// The place of the next item, and the count of numbers.
 #[derive(Clone, Debug)]
 pub struct Register(pub Arc<AtomicU64>, Arc<AtomicU64>);
 

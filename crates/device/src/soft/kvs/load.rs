@@ -49,7 +49,7 @@ impl KeyPopularity {
     }
 }
 
-/// What is asked for.
+/// A workload of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyWorkload {
     /// How often each key is.

@@ -55,7 +55,7 @@ impl Mode {
 pub struct ServingPoint {
     /// What the card does.
     pub mode: Mode,
-    /// What is asked for.
+    /// The requests.
     pub asked: KeyWorkload,
     /// Cores that serve.
     pub cores: u32,

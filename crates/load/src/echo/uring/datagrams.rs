@@ -15,7 +15,7 @@ use crate::mmsg::{Incoming, Outgoing};
 /// Marks the completion of something that was sent; the rest of the number is its place.
 const SENT: u64 = 1 << 32;
 
-/// Whose a slot for what comes is.
+/// The owner of a receive slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReceiveSlot {
     /// Ours.
@@ -34,7 +34,7 @@ pub struct DatagramRing {
     slots: Vec<ReceiveSlot>,
     /// Slots with a completion, and what it says, in the order in which they were filled.
     ready: VecDeque<(usize, i32)>,
-    /// What became of things sent: place and result.
+    /// Completed sends: place and result.
     sent: Vec<(usize, i32)>,
     /// Slots of the last call that received.
     came: Vec<usize>,

@@ -20,19 +20,19 @@ const SENT: u64 = 1;
 /// send are the kernel's at a time: the order of a stream is theirs.
 pub struct StreamRing {
     operations: Operations,
-    /// What has come. The part behind its end is the kernel's while it receives.
+    /// Received bytes. The kernel owns the part behind their end while it receives.
     inflow: ManuallyDrop<ReceiveBuffer>,
     is_receiving: bool,
-    /// What a receive said that nobody has looked at.
+    /// The result of a receive that is not handled yet.
     received: Option<i32>,
     /// The kernel's while it sends.
     sending: ManuallyDrop<Vec<u8>>,
-    /// What of `sending` has gone.
+    /// Bytes of `sending` that are sent.
     sent: usize,
     is_sending: bool,
-    /// What a send said that did not go.
+    /// The error of a failed send.
     failed: Option<i32>,
-    /// What is to be sent behind `sending`.
+    /// Bytes to send behind `sending`.
     pending: Vec<u8>,
     /// Nothing is received while so many bytes are pending.
     pending_max: usize,
@@ -60,7 +60,7 @@ impl StreamRing {
         })
     }
 
-    /// What has come of the stream before the ring had it. To be called before anything else.
+    /// Adds the bytes that were received before the ring existed. Call it first.
     pub fn with(mut self, inflow: ReceiveBuffer) -> StreamRing {
         *self.inflow = inflow;
         self

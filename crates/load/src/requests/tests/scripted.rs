@@ -52,7 +52,7 @@ pub struct Command {
     pub value: Vec<u8>,
 }
 
-/// What a scripted server does about a request.
+/// The reaction of a scripted server to a request.
 pub enum Reply {
     Say(Vec<u8>),
     /// Closes the connection after having said this.

@@ -7,7 +7,7 @@ use super::*;
 
 const STALL: Duration = Duration::from_millis(100);
 
-/// What a client sees of a server that stands still once, for [`STALL`], in the middle.
+/// The observation of a server that stalls once, for [`STALL`], in the middle.
 fn stalled(asked: &Requests) -> Requested {
     let stall = Mutex::new(None);
     let reply = |_, stream| {

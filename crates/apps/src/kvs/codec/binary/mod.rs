@@ -17,7 +17,7 @@ use crate::kvs::store::{Header, Item, Partition};
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
 const BODY_LEN_MAX: usize = 1 << 30;
 
-/// Where among the frames a connection is.
+/// The position of a connection among frames.
 #[derive(Debug, Default)]
 pub enum FrameState {
     /// At the start of one.
@@ -27,7 +27,7 @@ pub enum FrameState {
     Skip(usize),
 }
 
-/// What the lengths of a request have to be.
+/// The valid lengths of a request.
 struct RequestForm {
     extras_len: &'static [usize],
     has_key: KeyRule,

@@ -24,7 +24,7 @@ use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, DATAGRAM_ANSWER_LEN_MAX};
 use crate::kvs::store::{Partition, Store};
 
-/// What is done with a burst, step by step.
+/// The steps of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchStep {
     /// Headers read and checked.
@@ -78,7 +78,7 @@ struct SingleRequest<'a> {
     id: u16,
     bytes: &'a [u8],
     key: HashedKey<'a>,
-    /// Where among the answers its own is.
+    /// The range of its answer among all answers.
     answer: (usize, usize),
 }
 

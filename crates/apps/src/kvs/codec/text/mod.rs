@@ -27,7 +27,7 @@ const UNKNOWN: &[u8] = b"ERROR\r\n";
 const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
-/// Where in the text a connection is.
+/// The position of a connection in the text.
 #[derive(Debug, Default)]
 pub enum TextState {
     /// At the start of a line.
@@ -49,7 +49,7 @@ struct WholeLine<'a> {
     text: &'a [u8],
     /// All that has come, from the start of the line on.
     input: &'a [u8],
-    /// Where in it the next line or the value begins.
+    /// The start of the next line or of the value.
     next: usize,
     /// A NUL stands in it: for memcached, whose lines are C's strings, it ends there.
     has_nul: bool,

@@ -15,7 +15,7 @@ pub struct Storage<'a> {
     request: Result<StorageCommand<'a>, &'static [u8]>,
 }
 
-/// What such a line says.
+/// The content of such a line.
 #[derive(Clone, Copy)]
 struct StorageCommand<'a> {
     key: &'a [u8],

@@ -42,7 +42,7 @@ pub fn each(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// Where the first `count` words of a line end.
+/// The end of the first `count` words of a line.
 pub fn behind(line: &[u8], count: usize) -> usize {
     let mut at = 0;
     for _ in 0..count {

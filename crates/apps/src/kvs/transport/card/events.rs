@@ -16,7 +16,7 @@ use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
 use niclab_nic::limits::BURST;
 
-/// What is to be done about an event.
+/// The work for an event.
 #[derive(Clone, Copy)]
 enum EventTask {
     Nothing,
@@ -160,7 +160,7 @@ fn answer(
 }
 
 impl RequestSource {
-    /// Who asked by an event.
+    /// The client of an event.
     fn of(client: &Requester) -> RequestSource {
         RequestSource { mac: client.mac, ip: client.ip, port: client.port }
     }

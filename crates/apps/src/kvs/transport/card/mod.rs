@@ -46,7 +46,7 @@ const LINE: usize = 64;
 /// Lines of a frame that are asked for before it is read: those of most requests.
 const PREFETCHED_LINES: usize = 3;
 
-/// Where in a frame the IPv4 packet begins, and where UDP where that has no options.
+/// Offsets of the IPv4 packet in a frame, and of UDP without IPv4 options.
 const IP_AT: usize = ethernet::HEADER_LEN;
 const UDP_AT: usize = ipv4::HEADER_LEN;
 
@@ -113,7 +113,7 @@ pub struct Station {
     /// Events of a card that are served together.
     events: Box<[Event; BURST]>,
     allowance: RateLimit,
-    /// What it has counted; whoever takes it leaves zeros.
+    /// Its counters; a reader takes them and leaves zeros.
     pub counted: FrameCounters,
 }
 
@@ -175,7 +175,7 @@ impl Station {
         });
     }
 
-    /// What a frame is of which a card has looked at all headers.
+    /// Classifies a frame whose headers a card has checked.
     #[inline]
     fn steered<'a>(&mut self, frame: &'a [u8]) -> Received<'a> {
         let whole = || {
@@ -229,7 +229,7 @@ impl Station {
         Received::Nothing
     }
 
-    /// What a frame is.
+    /// Classifies a frame.
     fn read<'a>(&mut self, bytes: &'a [u8]) -> Received<'a> {
         let Ok(frame) = ethernet::Frame::new_checked(bytes) else { return self.malformed() };
         let is_for_us = frame.dst() == self.identity.mac;

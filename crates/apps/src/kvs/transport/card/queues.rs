@@ -17,7 +17,7 @@ const ADDED_EVERY: u64 = 1 << 10;
 /// Bursts of events that are served before frames have their turn.
 const BURSTS: usize = 4;
 
-/// What serves the queues of one core.
+/// Serves the queues of one core.
 pub struct Queues {
     shared: Arc<ServerShared>,
     station: Station,

@@ -13,7 +13,7 @@ use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
 use crate::kvs::protocol::time::UnixTime;
 use crate::service::Answers;
 
-/// What may still be said in the second that is.
+/// Limits the answers of each second.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     second: UnixTime,
@@ -39,7 +39,7 @@ impl RateLimit {
 }
 
 impl Station {
-    /// What a segment of TCP to our address is.
+    /// Classifies a TCP segment to our address.
     #[cold]
     pub(super) fn read_tcp<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Received<'a> {
         let Ok(segment) = tcp::Segment::new_checked(payload) else { return self.malformed() };
@@ -57,7 +57,7 @@ impl Station {
         }
     }
 
-    /// What a whole datagram to another port of our address is.
+    /// Classifies a whole datagram to another port of our address.
     #[cold]
     pub(super) fn read_unserved<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Received<'a> {
         let datagram = udp::Datagram::new_unchecked(payload);
@@ -105,7 +105,7 @@ impl Station {
     }
 }
 
-/// Who sent this packet from that port.
+/// The sender of a packet.
 fn sender(bytes: &[u8], port: u16) -> RequestSource {
     let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
     RequestSource { mac: ethernet::Frame::new_unchecked(bytes).src(), ip, port }

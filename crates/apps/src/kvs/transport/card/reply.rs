@@ -20,7 +20,7 @@ const HEADS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_L
 /// Shortest frame without FCS; what is missing is filled with zeros.
 const FRAME_LEN_MIN: usize = 60;
 
-/// Who asked.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSource {
     pub mac: MacAddress,
@@ -45,7 +45,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Of answers of this host.
+    /// The template of this host's answers.
     pub fn new(identity: &Identity) -> Template {
         let mut heads = [0; HEADS_LEN];
         let nobody = RequestSource::default();

@@ -33,14 +33,14 @@ pub struct Server {
     shared: Arc<ServerShared>,
 }
 
-/// What a server has done, when it is over.
+/// The totals of a server at its end.
 #[derive(Clone, Debug)]
 pub struct ServerTotals {
-    /// Of its connections.
+    /// Its connections.
     pub server: ServerStatistics,
-    /// Of its frames, where a card brought any.
+    /// Its frames, if it has a card.
     pub frames: FrameCounters,
-    /// Of its items.
+    /// Its items.
     pub statistics: Statistics,
 }
 
@@ -49,7 +49,7 @@ pub struct ServerTotals {
 pub struct Finished(Arc<ServerShared>);
 
 impl Finished {
-    /// What it has done.
+    /// Its totals.
     pub fn ended(&self) -> ServerTotals {
         let statistics = self.0.store.statistics();
         let server = self.0.statistics(&statistics);
@@ -113,12 +113,12 @@ impl Server {
         Ok(Server { tcp, udp, address, shared })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it serves UDP by sockets of the system.
+    /// The address at which it serves UDP by sockets.
     pub fn udp_address(&self) -> Option<SocketAddr> {
         self.shared.udp_port.map(|port| SocketAddr::new(self.address.ip(), port))
     }

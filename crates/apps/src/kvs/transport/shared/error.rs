@@ -48,7 +48,7 @@ pub enum ServerError {
     Core {
         /// The core.
         core: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The store cannot be made.

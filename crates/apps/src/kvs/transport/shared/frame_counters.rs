@@ -11,7 +11,7 @@ macro_rules! counted {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// What several cores have counted together.
+        /// Frame counters that several cores share.
         #[derive(Debug, Default)]
         pub struct SharedFrameCounters {
             $($name: AtomicU64,)*
@@ -25,7 +25,7 @@ macro_rules! counted {
                 })*
             }
 
-            /// What all have added so far.
+            /// The sum so far.
             pub fn all(&self) -> FrameCounters {
                 FrameCounters { $($name: self.$name.load(Ordering::Relaxed),)* }
             }

@@ -20,7 +20,7 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// Connections that may wait to be accepted: a burst of clients is not turned away.
 pub const BACKLOG: i32 = 4096;
 
-/// What is to be served, where and by whom.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Address of both protocols, and port of TCP; port 0 stands for any that is free.
@@ -48,7 +48,7 @@ pub struct ServerOptions {
 /// can name somebody else as sender: so it is not offered to a network unless somebody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Udp {
-    /// Where only this machine can ask.
+    /// At loopback addresses only.
     OnLoopback,
     /// Yes, at the port of TCP.
     On,
@@ -69,7 +69,7 @@ impl Udp {
     }
 }
 
-/// What all threads have in common.
+/// The state that all threads share.
 #[derive(Debug)]
 pub struct ServerShared {
     pub(super) store: Store,
@@ -83,7 +83,7 @@ pub struct ServerShared {
 }
 
 impl ServerShared {
-    /// What a server begins with.
+    /// The initial state of a server.
     pub fn new(
         store: Store,
         options: ServerOptions,

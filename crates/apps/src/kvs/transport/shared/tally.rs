@@ -23,7 +23,7 @@ pub struct ServerCounters {
     pub bytes_read: AtomicU64,
     pub bytes_written: AtomicU64,
     pub datagrams: AtomicU64,
-    /// What cores have counted of frames.
+    /// Frame counters of the cores.
     pub frames: SharedFrameCounters,
     /// Bytes of requests that are not whole and of answers that are not sent.
     buffers_bytes: AtomicUsize,

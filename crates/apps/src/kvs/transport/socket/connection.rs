@@ -18,7 +18,7 @@ const ROUNDS_MAX: usize = 8;
 /// A buffer beyond this is given back when it is not needed, bytes.
 const KEPT_LEN_MAX: usize = 16 << 10;
 
-/// Whoever holds less than this is never ended for what others hold, bytes.
+/// A connection that holds less than this is never closed because others hold too much, bytes.
 const HOLD_MIN: usize = 4 << 10;
 
 /// Memory that a thread has for the connection whose turn it is.
@@ -28,7 +28,7 @@ pub struct Scratch {
     pub out: Vec<u8>,
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Something to read.
@@ -46,11 +46,11 @@ pub enum Wait {
 pub struct Connection {
     stream: TcpStream,
     session: Session,
-    /// What came and is not served.
+    /// Received bytes that are not served yet.
     input: Vec<u8>,
     /// Bytes that there have to be in `input` before it is worth a look.
     needed: usize,
-    /// What is answered and not sent, from `sent` on.
+    /// Answers that are not sent yet, from `sent` on.
     output: Vec<u8>,
     sent: usize,
     is_ending: bool,
@@ -58,7 +58,7 @@ pub struct Connection {
     held: usize,
     /// When it last said or took something.
     pub active_s: u64,
-    /// What it was last seen to wait for, for whoever asks the kernel.
+    /// The event that it waits for, for the poller.
     pub wait: Wait,
 }
 

@@ -23,7 +23,7 @@ const DESCRIPTORS_OF_CORE: u64 = 8;
 /// Bytes that a UDP socket may hold, each way: bursts are not lost while a thread serves TCP.
 const UDP_BUFFER: usize = 1 << 20;
 
-/// Where any port would do for two protocols, so many are tried for one that both have free.
+/// Ports that are tried until one is free for both protocols.
 const PORTS_TRIED: usize = 32;
 
 /// Sees to it that so many connections can be open, served on so many cores.

@@ -22,11 +22,11 @@ use crate::kvs::transport::shared::{ServerShared, moment};
 /// Events that are taken from the kernel by one call.
 const EVENTS_MAX: usize = 256;
 
-/// What an event is about, where it is no connection's number.
+/// The event data of the inbox, which is no connection's number.
 const INBOX: u64 = u64::MAX;
 const UDP: u64 = u64::MAX - 1;
 
-/// Who was told that it is over has so long to take his answers, seconds.
+/// Time in which a client that is being closed may read its answers, seconds.
 const FAREWELL_S: u64 = 10;
 
 /// Connections that a worker is to take over.

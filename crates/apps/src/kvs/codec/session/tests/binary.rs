@@ -7,7 +7,7 @@ use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::Store;
 
-/// What an answer says.
+/// An answer.
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     code: u8,

@@ -14,7 +14,7 @@ pub const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
 pub const TOO_LONG: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
 pub const OPAQUE_LONG: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
 
-/// What the flags of a command say, whichever command it is.
+/// The flags of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Flags {
     /// `b`: the key is in base64.

@@ -47,15 +47,14 @@ pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     }
 }
 
-/// What carries a command out.
+/// Carries a command out.
 type CommandFn = fn(&MetaCommand<'_>, &mut Vec<u8>, &Context<'_>) -> MetaResult;
 
-/// What reads the flags of a command and the bytes of its key, which are in the room where the key
-/// came in base64.
+/// Reads the flags of a command and its key. A key in base64 is decoded into the buffer.
 type FlagReader =
     for<'a> fn(&WholeLine<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), ClientError>;
 
-/// What a client is answered in place of anything else.
+/// An error answer to a client.
 type ClientError = &'static [u8];
 
 /// `mg` says which flag is wrong.
