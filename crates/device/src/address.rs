@@ -23,7 +23,7 @@ pub enum AddressError {
     NoName {
         /// The name.
         name: String,
-        /// What the resolver said.
+        /// The resolver's error.
         why: String,
     },
     /// A percent sign with nothing behind it.

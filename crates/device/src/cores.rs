@@ -27,9 +27,9 @@ pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
 /// The cores of a trial on two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
-    /// Of generator and sink.
+    /// The core of generator and sink.
     pub tester: u32,
-    /// Of the function.
+    /// The core of the function.
     pub device: u32,
 }
 

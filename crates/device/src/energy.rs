@@ -15,7 +15,7 @@ struct Meter {
     name: String,
     /// The file with its count, microjoules.
     path: PathBuf,
-    /// Where its count begins anew.
+    /// The value at which its count wraps.
     range_uj: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Reading {
         Reading { counts, why_none }
     }
 
-    /// What was consumed since `before`.
+    /// The energy consumed since `before`.
     pub fn since(&self, before: &Reading) -> Energy {
         let mut meters = Vec::new();
         let mut joules = 0.0;
@@ -111,7 +111,7 @@ fn sensors(hwmon: &Path) -> Vec<Meter> {
     meters
 }
 
-/// What is in a directory, in a fixed order; nothing where it is not there.
+/// The entries of a directory in a fixed order; empty if it does not exist.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();

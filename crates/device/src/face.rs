@@ -24,7 +24,7 @@ pub use self::task::{Observation, Task};
 
 /// A device under test with its generator and its sink.
 pub trait Testbed {
-    /// What it is and what it can do.
+    /// Its description and capabilities.
     fn about(&self) -> &DeviceInfo;
 
     /// Brings the device into the state that `setup` describes, whatever state it was in.

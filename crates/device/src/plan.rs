@@ -98,7 +98,7 @@ pub struct RulesPlan {
     pub core: ControlCore,
     /// When the first begins, nanoseconds after the start of the measured part.
     pub start_ns: u64,
-    /// What is done.
+    /// Its work.
     pub work: RuleWork,
     /// How the device is asked for it.
     pub calls: CallMode,
@@ -147,7 +147,7 @@ pub enum CallMode {
     Transaction,
 }
 
-/// What is done.
+/// The work of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleWork {

@@ -22,7 +22,7 @@ pub struct Cell<'a> {
     pub device: &'a str,
     /// Trial.
     pub trial: &'a str,
-    /// Where in the sweep.
+    /// The point of the sweep.
     pub point: &'a Point,
     /// The repeats.
     pub samples: Vec<&'a Sample>,

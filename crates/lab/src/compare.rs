@@ -79,7 +79,7 @@ pub struct Group {
 /// A metric at one point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Where in the sweep.
+    /// The point of the sweep.
     pub point: Point,
     /// Median of the baseline, in words.
     pub base: String,

@@ -19,7 +19,7 @@ pub struct MergeInput {
     pub name: String,
     /// The host that it was measured on, where it says so.
     pub host: Option<String>,
-    /// What was done.
+    /// The run.
     pub run: Run,
     /// What came of it.
     pub samples: Vec<Sample>,

@@ -127,7 +127,7 @@ impl TrialMetrics {
     }
 }
 
-/// What a generator, a sink and a device count of a load.
+/// The metrics of a load, from generator, sink and device.
 pub(crate) const LOAD: &[Metric] = &[
     neither("planned_frames", "frames", "were due"),
     neither("offered_frames", "frames", "were sent"),
@@ -165,7 +165,7 @@ pub(crate) const LOAD: &[Metric] = &[
     lower("service_ns_…", "ns", "from when a frame was sent until it came back"),
 ];
 
-/// What the control side does.
+/// The metrics of the control side.
 pub(crate) const CONTROL: &[Metric] = &[
     neither("operations_planned", "operations", "were to be carried out"),
     higher("operations_done", "operations", "were carried out"),
@@ -196,7 +196,7 @@ pub(crate) const DESTROYED: &[Metric] = &[
 pub(crate) const DESTROY_RATE: &[Metric] =
     &[higher("destroy_operations_per_s", "operations/s", "rules that end, a second")];
 
-/// What windows of 10 ms show beside a plan.
+/// The metrics of time bins of 10 ms beside a plan.
 pub(crate) const WINDOWS: &[Metric] = &[
     neither("windows", "windows", "of 10 ms, that an operation of the plan falls into"),
     neither(
@@ -234,7 +234,7 @@ pub(crate) const MATCHED: &[Metric] = &[
     lower("none_ns", "ns", "how long no rule was matched where one was changed, on average"),
 ];
 
-/// What a search for throughput finds.
+/// The metrics of a search for throughput.
 const SEARCHED: &[Metric] = &[
     higher("max_load_pps", "pps", "greatest load that was tried"),
     neither("trials", "trials", "that the search made"),
@@ -244,7 +244,7 @@ const SEARCHED: &[Metric] = &[
     higher("…_upper_pps", "pps", "least load that did not"),
 ];
 
-/// What bringing a device into a state takes.
+/// The metrics of a set-up.
 pub(crate) const INSTALLED: &[Metric] = &[
     neither("rules_installed", "rules", "the device took"),
     neither("rules_refused", "rules", "it refused"),

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 
 pub use controller::{next_trial, search};
 
-/// What is asked of a load (RFC 9971, "Search Goal").
+/// A goal of a search (RFC 9971, "Search Goal").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchGoal {
-    /// What it is called, such as `NDR`.
+    /// Its name, such as `NDR`.
     pub name: String,
     /// Goal Loss Ratio: a trial that loses more is a high-loss trial; 0 to below 1.
     pub loss_ratio: f64,
@@ -83,7 +83,7 @@ pub struct TrialInput {
     pub duration_ns: u64,
 }
 
-/// What a trial showed (RFC 9971, "Trial Output").
+/// The output of a trial (RFC 9971, "Trial Output").
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialOutput {
     /// Trial Loss Ratio: frames that were due and did not come back, whoever failed them, by those
@@ -98,7 +98,7 @@ pub struct TrialOutput {
 pub struct TrialResult {
     /// Its input.
     pub input: TrialInput,
-    /// What it showed.
+    /// Its output.
     pub output: TrialOutput,
 }
 
@@ -117,7 +117,7 @@ impl TrialResult {
     }
 }
 
-/// What a load is for a goal (RFC 9971, "Load Classification").
+/// The class of a load for a goal (RFC 9971, "Load Classification").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadClassification {
     /// It fails the goal, whatever further trials would show within the duration sum.
@@ -128,7 +128,7 @@ pub enum LoadClassification {
     Undecided,
 }
 
-/// What the trials at one load make of it (RFC 9971, appendix "Load Classification Code").
+/// Classifies a load by its trials (RFC 9971, appendix "Load Classification Code").
 pub fn classify(goal: &SearchGoal, trials: &[TrialResult]) -> LoadClassification {
     let sum = |is_full_length: bool, is_high_loss: bool| -> f64 {
         let of = trials.iter().filter(|trial| {
@@ -173,7 +173,7 @@ pub fn conditional_throughput_pps(goal: &SearchGoal, load_pps: u64, trials: &[Tr
     load_pps as f64 * (1.0 - quantile_loss_ratio)
 }
 
-/// What was found for a goal (RFC 9971, "Goal Result").
+/// The result of a goal (RFC 9971, "Goal Result").
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// Regular, or why not.
@@ -266,7 +266,7 @@ pub fn goal_result(
     }
 }
 
-/// What a search came to (RFC 9971, "Controller Output").
+/// The result of a search (RFC 9971, "Controller Output").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ControllerOutput {
     /// Search Result: one for each goal, in their order.

@@ -34,7 +34,7 @@ pub(crate) const RULES_MAX: u32 = FLOWS_MAX;
 /// Most groups in a chain.
 const GROUPS_MAX: u32 = 1_024;
 
-/// Where in the sweep: everything but the frame size.
+/// A point of the sweep: everything but the frame size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// Non-root groups in the chain; 0 is group 0 alone.

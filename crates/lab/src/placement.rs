@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose CPU a program runs on.
+/// The CPU that a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cpu {
@@ -14,7 +14,7 @@ pub enum Cpu {
     Host,
     /// The card's own.
     Snic,
-    /// That of the machine at the other end of the wire.
+    /// The CPU of the machine at the other end of the wire.
     Peer,
 }
 
@@ -30,13 +30,13 @@ pub enum CpuPath {
     None,
 }
 
-/// What is said of a run.
+/// The placement labels of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Whose CPU ran what is on this side: the client, where a point does not say `there`.
+    /// The CPU of this side: of the client, unless a point has `there`.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub here: Option<Cpu>,
-    /// Whose CPU ran the other side.
+    /// The CPU of the other side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub there: Option<Cpu>,
     /// Whether the card's CPU stood in the packets' way.
@@ -116,7 +116,7 @@ impl Placement {
         [here, there, path].into_iter().flatten()
     }
 
-    /// What is said, for the head of a report; empty where nothing is.
+    /// A sentence for the head of a report; empty without labels.
     pub fn sentence(&self) -> String {
         let of = |cpu: Cpu| match cpu {
             Cpu::Host => "the host's CPU",

@@ -30,7 +30,7 @@ pub enum PublishedCard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no published card `{name}`: there are bf1, cx4, cx5, cx6")]
 pub struct UnknownCard {
-    /// What was typed.
+    /// The typed text.
     pub name: String,
 }
 
@@ -56,7 +56,7 @@ macro_rules! csv {
 }
 
 impl PublishedCard {
-    /// What it is called in a legend.
+    /// Its name in a legend.
     pub fn label(self) -> &'static str {
         match self {
             PublishedCard::Bf1 => "BlueField (published)",

@@ -88,7 +88,7 @@ pub(crate) struct ReferenceSchedule {
 }
 
 impl ReferenceSchedule {
-    /// Of a run that goes on after the samples `done`.
+    /// The schedule of a run that resumes after the samples `done`.
     pub fn new(done: &[Sample]) -> ReferenceSchedule {
         let repeats = done.iter().filter(|sample| is_reference(sample)).map(|sample| sample.repeat);
         ReferenceSchedule { due_ns: Some(0), repeat: repeats.max().map_or(0, |at| at + 1), made: 0 }

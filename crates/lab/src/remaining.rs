@@ -6,7 +6,7 @@ use crate::device_samples::DeviceSamples;
 use crate::run::{ExperimentRun, Run, RunDevice, Trial};
 use crate::runner::{OpenedDevice, search, throughput};
 
-/// What a run that goes on will measure, as far as its samples tell.
+/// The remaining work of a resumed run, from its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemainingWork {
     /// Trials that have not been made, those that failed among them.

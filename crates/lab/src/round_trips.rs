@@ -41,13 +41,13 @@ pub struct EchoSweep {
     /// Messages sent by one call.
     #[serde(default = "one")]
     pub batch: Values,
-    /// What else stands in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
+    /// The feature in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
     #[serde(default = "none")]
     pub feature: Values,
-    /// Of a breakdown: whether it stamps inside the stacks too, `no` or `yes`.
+    /// Whether a breakdown stamps inside the stacks too, `no` or `yes`.
     #[serde(default = "no")]
     pub deep: Values,
-    /// Of a breakdown: whose stamps it has, those of `probes` or of `sockets`.
+    /// The source of a breakdown's stamps: `probes` or `sockets`.
     #[serde(default = "probes")]
     pub stamps: Values,
 }
@@ -93,7 +93,7 @@ const RECEIVES: [(&str, Receive); 4] = [
 /// Whether a breakdown stamps inside the stacks, by name.
 const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
 
-/// Whose stamps a breakdown has, by name.
+/// The sources of a breakdown's stamps, by name.
 const STAMPS: [(&str, bool); 2] = [("probes", false), ("sockets", true)];
 
 /// All tasks of a sweep, the product of its axes; of one length each.
@@ -202,7 +202,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What is said of a cell's place on an axis.
+/// The words for a cell's place on an axis.
 pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
     let word = cell.word(axis);
     match (axis, cell.number(axis)) {

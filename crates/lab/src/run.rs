@@ -41,7 +41,7 @@ pub struct Run {
     pub program: String,
     /// Seed of everything random.
     pub seed: u64,
-    /// Whose published figures are drawn beside ours.
+    /// The card whose published figures are drawn beside ours.
     pub card: PublishedCard,
     /// The capture that is sent in place of generated frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Run {
     /// The file whose rules are installed in place of generated ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesFile>,
-    /// Where its programs ran, as far as it was said.
+    /// The placement of its programs, as far as it is known.
     #[serde(default, skip_serializing_if = "Placement::is_unsaid")]
     pub placement: Placement,
     /// Interrupt coalescing of the interfaces measured is off meanwhile.
@@ -64,7 +64,7 @@ pub struct Run {
     /// The results that it was merged of; none where it was measured itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RunPart>,
-    /// What is measured.
+    /// The measured devices.
     pub devices: Vec<RunDevice>,
     /// The experiments, in their order.
     pub experiments: Vec<ExperimentRun>,
@@ -82,7 +82,7 @@ pub struct RunDevice {
     /// a part that is resumed ([`Run::rejoin`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// What it said of itself.
+    /// Its description.
     pub about: DeviceInfo,
 }
 
@@ -100,7 +100,7 @@ pub struct ExperimentRun {
     pub name: String,
     /// The question it asks.
     pub question: String,
-    /// What kind of experiment it is.
+    /// Its kind.
     pub kind: ExperimentKind,
     /// Which of its grids.
     pub grid: GridName,
@@ -111,32 +111,32 @@ pub struct ExperimentRun {
     /// How long it should take at most, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<u64>,
-    /// What was taken back of the grid to fit its budget, in words.
+    /// The reductions of the grid to fit its budget, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
-    /// What was asked for and goes with nothing else that was, in words.
+    /// Requested values that combine with no other one, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Each entry: repeat, device, then trials of one set-up; indices into the lists.
     pub order: Vec<Visit>,
-    /// What is measured, where.
+    /// The trials.
     pub trials: Vec<Trial>,
-    /// What is searched when the order is done.
+    /// The searches after the trials.
     pub knees: Vec<Knee>,
     /// Throughputs that are searched after that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
-    /// What is offered; a trial may put its own rate in.
+    /// The loads; a trial may have its own rate.
     pub loads: Vec<Load>,
     /// States of a device.
     pub setups: Vec<Setup>,
-    /// What the control side does while a load runs.
+    /// The plans of the control side.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plans: Vec<Plan>,
     /// Messages between two hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub round_trips: Vec<RoundTrips>,
-    /// What clients ask of servers.
+    /// The requests of clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<Application>,
     /// Bulk data from one host to another.
@@ -311,12 +311,12 @@ impl Run {
         asked(&self.devices)
     }
 
-    /// Where the testbed of each device is among those of [`Run::asked`]: variants share one.
+    /// The index of each device's testbed in [`Run::asked`]: variants share one.
     pub fn beds(&self) -> Vec<usize> {
         beds(&self.devices)
     }
 
-    /// Where the programs of a device's measurements ran.
+    /// The placement of a device's measurements.
     pub fn placement_of(&self, device: &str) -> Placement {
         self.part_of(device).map_or(self.placement, |at| self.parts[at].placement)
     }

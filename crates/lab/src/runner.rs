@@ -30,7 +30,7 @@ use crate::variants::groups;
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
 
-/// Where the runner gets the time from, and whom it tells.
+/// The environment of the runner: time, and messages.
 pub trait Host {
     /// Nanoseconds since the Unix epoch. It never steps: it says how long a run takes.
     fn time_unix_ns(&mut self) -> u64;
@@ -79,7 +79,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Where samples go.
+/// The store of samples.
 pub trait Store {
     /// Keeps a sample; it is safe when this returns.
     fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError>;
@@ -169,7 +169,7 @@ struct Runner<'a> {
     store: &'a mut dyn Store,
     host: &'a mut dyn Host,
     states: Vec<DeviceState<'a>>,
-    /// Where the testbed of each device is.
+    /// The index of each device's testbed.
     beds: Vec<usize>,
     reference: &'a mut ReferenceSchedule,
     /// Devices that are one under its variants.
@@ -185,7 +185,7 @@ struct Runner<'a> {
     worked_s: f64,
 }
 
-/// What is to be measured, and where.
+/// A point to be measured.
 struct MeasuredPoint<'a> {
     device: usize,
     trial: &'a str,

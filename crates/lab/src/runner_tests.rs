@@ -25,7 +25,7 @@ fn number(sample: &Sample, axis: &str) -> f64 {
     }
 }
 
-/// What tells a measurement from all others.
+/// The key of a measurement.
 fn key(sample: &Sample) -> String {
     format!("{} {} {} {:?}", sample.device, sample.trial, sample.repeat, sample.point)
 }

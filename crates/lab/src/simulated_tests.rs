@@ -32,7 +32,7 @@ const SLICE_NS: u64 = 1_000_000;
 /// Period of a machine that is slow now and then, seconds.
 const TIDE_S: f64 = 7.0;
 
-/// What the device is like.
+/// The properties of the device.
 #[derive(Clone, Debug)]
 pub struct Nature {
     pub name: &'static str,
@@ -45,9 +45,9 @@ pub struct Nature {
     pub knee_rules: u64,
     /// Throughput behind the knee, as a share of the plateau.
     pub behind_share: f64,
-    /// What is left of the throughput with each further group.
+    /// The share of the throughput that remains with each further group.
     pub group_share: f64,
-    /// What the generator can do.
+    /// The maximum rate of the generator.
     pub generator_pps: f64,
     /// Frames lost at any rate.
     pub loss_ratio: f64,
@@ -167,7 +167,7 @@ impl Simulated {
         self.nature.not_supported.contains(&capability)
     }
 
-    /// What the device can do in its present state.
+    /// The maximum rate of the device in its present state.
     fn able_pps(&self) -> f64 {
         let knee = self.groups.iter().any(|rules| *rules > self.nature.knee_rules);
         let behind = if knee { self.nature.behind_share } else { 1.0 };

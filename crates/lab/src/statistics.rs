@@ -43,11 +43,11 @@ pub struct Estimate {
     pub high: f64,
     /// Number of values behind it.
     pub repeats: usize,
-    /// What `low` and `high` are.
+    /// The meaning of `low` and `high`.
     pub ends: Ends,
 }
 
-/// What the ends of an [`Estimate`] are.
+/// The meaning of the ends of an [`Estimate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// The 95 % confidence interval of the median.

@@ -31,7 +31,7 @@ use crate::{experiments, findings, reference, words};
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
 
-/// What the data of an experiment come to, before it is worded or drawn.
+/// The results of an experiment, before they become sentences and figures.
 pub(crate) struct Results<'a> {
     pub run: &'a Run,
     pub experiment: &'a ExperimentRun,
@@ -47,7 +47,7 @@ impl Results<'_> {
         self.run.devices.iter().map(|device| device.name.as_str())
     }
 
-    /// What a device said of itself.
+    /// The description of a device.
     pub fn about(&self, device: &str) -> Option<&DeviceInfo> {
         self.run.devices.iter().find(|of| of.name == device).map(|of| &of.about)
     }

@@ -75,7 +75,7 @@ impl Mode {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GoalSpec {
-    /// What it is called, such as `NDR`.
+    /// Its name, such as `NDR`.
     pub name: String,
     /// Greatest loss of a trial that passes.
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct Search {
     /// Index of the saturating trial of its place: it has its set-up, its load but for rate and
     /// duration, and its throughput says where to search.
     pub of: usize,
-    /// What is searched.
+    /// The goals.
     pub goals: Vec<SearchGoal>,
 }
 

@@ -78,7 +78,7 @@ rules the published throughput and latency of BlueField contradict each other
 
 ";
 
-/// What a point of a model is worth.
+/// The evidence of a model's point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
     /// The profile was fitted to it.

@@ -28,7 +28,7 @@ pub enum ValuesError {
     /// Nothing stands between two commas.
     #[error("a value is missing in `{text}`: write values between commas, such as `0,1k,64k`")]
     Empty {
-        /// What was typed.
+        /// The typed text.
         text: String,
     },
     /// A range is not one.
@@ -36,13 +36,13 @@ pub enum ValuesError {
         "`{text}` is no range: write [1-8] for each, [0-100#5] for every fifth, [1*16] for doubles"
     )]
     BadRange {
-        /// What was typed.
+        /// The typed text.
         text: String,
     },
     /// Too many values.
     #[error("`{text}` has more than {VALUES_MAX} values: take a greater step")]
     TooMany {
-        /// What was typed.
+        /// The typed text.
         text: String,
     },
 }

@@ -34,7 +34,7 @@ pub const FAILURES_MAX: u32 = 3;
 pub struct Variant {
     /// Its name: letters, digits, `-` and `_`.
     pub name: String,
-    /// What `sh -c` runs before each trial.
+    /// The command that `sh -c` runs before each trial.
     pub command: String,
 }
 
@@ -54,7 +54,7 @@ pub enum VariantError {
     /// Not `NAME=COMMAND`.
     #[error("{text}: write NAME='COMMAND', such as off='ethtool -C eth0 rx-usecs 0'")]
     NoCommand {
-        /// What was given.
+        /// The given text.
         text: String,
     },
     /// A name with other characters, or too long.
@@ -63,7 +63,7 @@ pub enum VariantError {
          NAME='COMMAND'"
     )]
     Name {
-        /// What was given.
+        /// The given text.
         name: String,
     },
     /// A command that is too long or holds a zero byte.
@@ -89,7 +89,7 @@ pub enum VariantError {
     /// A time limit out of range.
     #[error("a time limit of {timeout_s} s: use 1 to {TIMEOUT_S_MAX}")]
     Timeout {
-        /// What was given.
+        /// The given text.
         timeout_s: u64,
     },
     /// A device of the run that is none of its variants.
@@ -101,7 +101,7 @@ pub enum VariantError {
 }
 
 impl Variant {
-    /// What stands behind a device's name where it is measured under this variant.
+    /// The suffix of a device's name under this variant.
     fn suffix(name: &str) -> String {
         format!(" [{name}]")
     }
@@ -199,7 +199,7 @@ impl Variants {
     }
 }
 
-/// What a device of a run is, where it is one under a variant.
+/// A device of a run under a variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceVariant {

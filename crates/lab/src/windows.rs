@@ -27,7 +27,7 @@ pub struct TimeBin {
     pub done: u64,
     /// Frames due in it that found the device's ring full.
     pub missed: u64,
-    /// What it shows is the device's doing: all of its slices are [`Slices::is_clear`].
+    /// It shows the device alone: all of its slices are [`Slices::is_clear`].
     pub is_clear: bool,
 }
 

@@ -21,7 +21,7 @@ pub fn supported(estimate: &Estimate) -> String {
     at_ends(estimate.median, estimate)
 }
 
-/// Where a median lies, to the digits of [`supported`]: `0.86 to 0.89`.
+/// The ends of an estimate, to the digits of [`supported`]: `0.86 to 0.89`.
 pub fn ends(estimate: &Estimate) -> String {
     let [low, high] = [estimate.low, estimate.high].map(|end| at_ends(end, estimate));
     format!("{low} to {high}")

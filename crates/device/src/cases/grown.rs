@@ -6,7 +6,7 @@ use niclab_program::{Change, ChangeError, Command, Entry, Invocation, Part, Prog
 
 use super::{Case, Loaded, mix};
 
-/// What all of them begin with.
+/// The common start of all programs.
 const HEADS: &str = "\
 struct ethernet_h {
 	bit<48> dst
@@ -182,7 +182,7 @@ fn scattered(number: u32, bits: u32) -> u32 {
     number.wrapping_mul(0x85eb_ca6b) & mask
 }
 
-/// What the tables are told.
+/// The commands that fill the tables.
 pub(super) fn entries(of: Loaded, program: &Program) -> Result<Vec<Command>, ChangeError> {
     let mut all = Vec::with_capacity(of.count as usize * of.entries as usize);
     for table in 0..of.count {

@@ -23,7 +23,7 @@ pub const INSTRUCTIONS_MAX: u32 = 64;
 /// Most entries of a table.
 pub const ENTRIES_MAX: u32 = 1 << 20;
 
-/// What is measured of a program, by name.
+/// The measured cases of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Case {
@@ -182,7 +182,7 @@ pub enum CaseError {
 }
 
 impl Loaded {
-    /// That its numbers are within their ranges.
+    /// Checks that its numbers are in their ranges.
     ///
     /// # Errors
     /// [`CaseError::Range`].

@@ -92,7 +92,7 @@ fn arguments(name: &str) -> Result<Vec<String>, DeviceError> {
     Ok(arguments)
 }
 
-/// Where the program lies: where the variable says, or beside this one.
+/// The path of the program: from the variable, or beside this program.
 fn program() -> Result<PathBuf, DeviceError> {
     let named = env::var_os(PROGRAM_VARIABLE).map(PathBuf::from);
     let beside = env::current_exe().ok().and_then(|exe| {

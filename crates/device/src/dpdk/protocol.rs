@@ -20,14 +20,14 @@ pub enum Request {
     Measure(Task),
 }
 
-/// What DPDK is started with.
+/// The arguments that DPDK is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// The device as it was asked for, for messages.
     pub name: String,
     /// Arguments of the environment abstraction layer, as they were given.
     pub arguments: Vec<String>,
-    /// Where it runs.
+    /// Its cores.
     pub cores: Cores,
 }
 

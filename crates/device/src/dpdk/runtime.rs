@@ -8,7 +8,7 @@ use std::io;
 use super::protocol::names_memory;
 use crate::scratch::Scratch;
 
-/// Where DPDK looks for the place of its run-time directory (`eal_create_runtime_dir`).
+/// The variable with the parent of DPDK's run-time directory (`eal_create_runtime_dir`).
 pub const VARIABLE: &str = "RUNTIME_DIRECTORY";
 
 /// One for a process with these arguments, unless they ask for files in DPDK's own directory: there

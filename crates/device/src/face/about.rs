@@ -2,29 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a device is.
+/// The description of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// As it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
     pub name: String,
     /// Driver, firmware, queues, speed, …: name and value in reading order.
     pub facts: Vec<Fact>,
-    /// What stands along the packets' way, from the generator to the sink.
+    /// The path of the packets, from the generator to the sink.
     pub places: Vec<PathNode>,
-    /// What stands there where packets in memory go through a program
-    /// ([`Task::Program`](crate::Task::Program)); empty where none do.
+    /// The path of packets in memory that pass a program ([`Task::Program`](crate::Task::Program));
+    /// empty if it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programmed: Vec<PathNode>,
-    /// What stands there where a key-value store serves requests in memory
-    /// ([`Task::Store`](crate::Task::Store)); empty where none does.
+    /// The path of requests in memory to a key-value store ([`Task::Store`](crate::Task::Store));
+    /// empty if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub serving: Vec<PathNode>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]
     pub program_load_ms: u32,
-    /// What stands between a program on the one host and one on the other, where it can exchange
-    /// messages ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty where it cannot.
+    /// The path of messages between programs on two hosts
+    /// ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty if it cannot exchange messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<PathNode>,
     /// Both hosts are in this machine: neither a card nor a cable is between them.
@@ -71,7 +71,7 @@ pub struct Fact {
 pub struct PathNode {
     /// `generator`, `wire`, `device`, `function`, `sink`, `client` or `server`.
     pub role: String,
-    /// What stands there.
+    /// Its label.
     pub label: String,
     /// The core it has, where it runs on one.
     pub core: Option<u32>,

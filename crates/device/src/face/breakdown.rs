@@ -13,7 +13,7 @@ pub struct BreakdownObservation {
     pub incomplete: u64,
     /// Median round trip of those with all stamps, nanoseconds.
     pub rtt_ns: f64,
-    /// What of it no term has, as a share; negative where they have more.
+    /// The residue that no term has, as a share; negative if the terms have more.
     pub residue_ratio: f64,
     /// The terms.
     pub terms: Vec<BreakdownTerm>,
@@ -46,7 +46,8 @@ pub struct BreakdownParts {
     /// The parts: `request_stack_send` … `request_socket_receive`, `reply_…`
     /// ([`niclab_probe::parts::NAMES`]).
     pub parts: Vec<BreakdownTerm>,
-    /// What of the median round trip no part has, the server's program aside, as a share.
+    /// The residue of the median round trip that no part has, the server's program excluded, as a
+    /// share.
     pub residue_ratio: f64,
 }
 

@@ -15,9 +15,9 @@ pub enum DeviceError {
     /// The text that names the device cannot be read.
     #[error("device `{text}`: {reason}")]
     BadName {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it and what would be right.
+        /// The defect, and a valid form.
         reason: String,
     },
     /// There is no such thing here.
@@ -43,7 +43,7 @@ pub enum DeviceError {
     /// The user may not do this.
     #[error("{what} needs more rights: {remedy}")]
     Rights {
-        /// What was refused.
+        /// The refused operation.
         what: String,
         /// The remedy.
         remedy: String,
@@ -77,7 +77,7 @@ pub enum DeviceError {
     Broken {
         /// The device.
         device: String,
-        /// What was seen.
+        /// The observed defect.
         reason: String,
     },
 }

@@ -39,7 +39,7 @@ pub struct RoundTrips {
     /// Real-time priority of both, as far as they are ours to set: 1 to 99.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
-    /// What else stands in their path.
+    /// The feature in their path.
     #[serde(default, skip_serializing_if = "Feature::is_none")]
     pub feature: Feature,
     /// A breakdown stamps inside the stacks too.
@@ -48,16 +48,16 @@ pub struct RoundTrips {
     /// A breakdown has the stamps of sockets, and not those of probes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sockets: bool,
-    /// What the client sends, and how both wait.
+    /// The messages of the client, and how both wait.
     pub echo: Echo,
 }
 
 /// The observation of [`Task::RoundTrips`](crate::Task::RoundTrips).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundTripsObservation {
-    /// What the client saw.
+    /// The observation of the client.
     pub echoed: Echoed,
-    /// What the server counted, warm-up included; `None` where it is not ours to ask.
+    /// The counters of the server, warm-up included; `None` for a server of others.
     pub served: Option<Served>,
 }
 
@@ -66,19 +66,19 @@ pub struct RoundTripsObservation {
 pub struct Streaming {
     /// The host that sends.
     pub client: Host,
-    /// What is sent. Each side has as many cores as it has threads, a thread on each.
+    /// The stream. Each side has as many cores as threads, a thread on each.
     pub stream: Stream,
 }
 
 /// The observation of [`Task::Stream`](crate::Task::Stream).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamObservation {
-    /// What the sender did.
+    /// The counts of the sender.
     pub sent: Sent,
-    /// What the receiver got: this is what was carried.
+    /// The counts of the receiver: the carried data.
     pub received: Received,
-    /// What the sender's cores were busy with in the measured part, whoever's work it was. It is
-    /// counted in ticks: see [`usage`](crate::usage).
+    /// The use of the sender's cores in the measured part, by all programs. It is counted in ticks:
+    /// see [`usage`](crate::usage).
     pub sender_cores: Vec<CoreUse>,
     /// And the receiver's.
     pub receiver_cores: Vec<CoreUse>,

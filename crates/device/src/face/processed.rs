@@ -20,23 +20,23 @@ pub struct Processing {
 pub struct ProgramObservation {
     /// Packets of a pass: each goes through once, as it was before the first pass.
     pub packets: u64,
-    /// Of these, those that did not leave in the first pass.
+    /// Packets that did not leave in the first pass.
     pub lost: u64,
     /// Their bytes with FCS, before the program.
     pub bytes: u64,
     /// Packets of a stretch: a pass is timed stretch by stretch, for a machine that takes the core
     /// away for a moment spoils a stretch, and not a pass.
     pub stretch: u64,
-    /// What each stretch took, nanoseconds.
+    /// The time of each stretch, nanoseconds.
     pub stretches_ns: Vec<u64>,
-    /// What the first packets came to, where the program began anew: a number that is the same for
-    /// two devices that send the same bytes by the same ports.
+    /// A digest of the first packets of a fresh program. Two devices have the same digest if they
+    /// send the same bytes by the same ports.
     pub digest: String,
-    /// What a packet costs at worst, once through the program, as its text says.
+    /// The worst-case cost of a packet in one pass of the program, computed from its text.
     pub worst: WorstCase,
 }
 
-/// What a packet costs at worst, figure by figure.
+/// The worst-case cost of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstCase {
     /// Instructions.

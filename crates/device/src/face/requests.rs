@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{BreakdownObservation, Family, Host};
 use crate::usage::CoreUse;
 
-/// What clients ask of a server's program on the other of two hosts.
+/// Requests of clients to a server on the other of two hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Application {
     /// The host of the clients; the server is on the other.
@@ -20,23 +20,23 @@ pub struct Application {
     /// with probes and without.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stamps: bool,
-    /// What all clients together ask. Its protocol says which program serves: memcached,
-    /// redis-server, or a function over HTTP that sends back what it is sent.
+    /// The requests of all clients. Their protocol selects the server: memcached, redis-server, or
+    /// a function over HTTP that echoes its request.
     pub requests: Requests,
 }
 
 /// The observation of [`Task::Requests`](crate::Task::Requests).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestsObservation {
-    /// What the clients saw.
+    /// The observation of the clients.
     pub requested: Requested,
-    /// What the clients' cores were busy with in the measured part.
+    /// The use of the clients' cores in the measured part.
     pub client: Vec<CoreUse>,
-    /// What the server's were; empty where they are not ours to ask.
+    /// The use of the server's cores; empty for a server of others.
     pub server: Vec<CoreUse>,
-    /// What went over the clients' interface in the measured part.
+    /// The traffic of the clients' interface in the measured part.
     pub link: Option<LinkUse>,
-    /// What the machine consumed meanwhile.
+    /// The energy that the machine consumed meanwhile.
     pub energy: Energy,
     /// How long cores, interface and meters were watched, nanoseconds: the measured part, and
     /// longer where the machine stalled.
@@ -46,7 +46,7 @@ pub struct RequestsObservation {
     pub breakdown: Option<Result<BreakdownObservation, String>>,
 }
 
-/// What went over an interface.
+/// The traffic of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkUse {
     /// Bytes of frames without FCS that it sent.

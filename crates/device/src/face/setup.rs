@@ -28,7 +28,7 @@ pub struct Setup {
     /// Which of the cores receive.
     #[serde(default, skip_serializing_if = "Receive::is_queues")]
     pub receive: Receive,
-    /// What is done with the packets that reach a queue.
+    /// The function on the packets of a queue.
     pub function: Function,
     /// Longest frame that will be offered, bytes with FCS.
     pub frame_len_max: u16,
@@ -108,13 +108,13 @@ pub enum RuleBlock {
         group: u32,
         /// Priority, 0 is highest.
         priority: u32,
-        /// What each of them matches.
+        /// The headers that each of them matches.
         stack: Stack,
         /// First rule.
         first: u32,
         /// Number of rules.
         count: u32,
-        /// What each of them does.
+        /// The actions of each of them.
         actions: Vec<Action>,
     },
     /// `count` rules, one for each flow `first .. first + count` of `flows`: both addresses, the
@@ -130,7 +130,7 @@ pub enum RuleBlock {
         first: u32,
         /// Number of rules.
         count: u32,
-        /// What each of them does.
+        /// The actions of each of them.
         actions: Vec<Action>,
     },
 }
@@ -168,7 +168,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// What it does with a frame, in the words of its box in a testbed's drawing.
+    /// The label of its box in a testbed's drawing.
     pub fn label(self) -> &'static str {
         match self {
             Function::Forward => "forward: swap MACs, send back",
@@ -176,7 +176,7 @@ impl Function {
     }
 }
 
-/// What [`Testbed::setup`](crate::Testbed::setup) did.
+/// The result of [`Testbed::setup`](crate::Testbed::setup).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SetupReport {
     /// Rules that are in effect.

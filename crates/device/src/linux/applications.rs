@@ -45,7 +45,8 @@ pub fn shares(
     Ok((order, clients))
 }
 
-/// What each of so many clients asks: connections and rate in equal shares, a seed of its own.
+/// Divides the requests among `clients` clients: connections and rate in equal shares, a seed for
+/// each.
 pub fn split(requests: &Requests, clients: usize) -> Vec<Requests> {
     let clients = clients.min(requests.connections.into()).max(1) as u16;
     let share = |client: u16| {
@@ -62,7 +63,7 @@ pub fn split(requests: &Requests, clients: usize) -> Vec<Requests> {
     (0..clients).map(share).collect()
 }
 
-/// What was used in the measured part of a trial.
+/// The resources used in the measured part of a trial.
 #[derive(Default)]
 struct ResourceUse {
     client: Vec<CoreUse>,
@@ -268,7 +269,7 @@ fn watched<T>(
     })
 }
 
-/// What an error of a client means to the user of a device.
+/// Converts an error of a client.
 pub fn broken(error: RequestsError) -> DeviceError {
     match error {
         RequestsError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },

@@ -47,7 +47,7 @@ impl NetworkCard {
     }
 }
 
-/// What ethtool says of an interface.
+/// The facts that ethtool has about an interface.
 #[derive(Default)]
 struct EthtoolFacts {
     firmware: Option<String>,

@@ -31,7 +31,7 @@ const SET: u8 = 20;
 const HEADER: u16 = 1;
 const HEADER_DEV_INDEX: u16 = 1;
 
-/// What an interrupt waits for, by the names that `ethtool -c` has.
+/// The parameters of interrupt coalescing, under the names of `ethtool -c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parameter {

@@ -150,11 +150,11 @@ fn indirection(table: &[u32]) -> String {
     text
 }
 
-/// What a driver has counted at one moment.
+/// The counters of a driver at one moment.
 pub(super) struct Statistics(Vec<Statistic>);
 
 impl Statistics {
-    /// Of an interface; nothing where its driver does not count.
+    /// The statistics of an interface; empty if its driver has none.
     pub(super) fn of(end: &End) -> Statistics {
         let reply = end.within("reading the statistics of", |link| {
             Card::open(&link.name).and_then(|mut card| card.statistics())
@@ -162,8 +162,8 @@ impl Statistics {
         Statistics(reply.unwrap_or_default())
     }
 
-    /// What was counted since `before`, where it was something: those that fell are no counters.
-    /// Of several with one name all are added.
+    /// The nonzero counts since `before`. Values that fell are no counters. Values with the same
+    /// name are added.
     pub(super) fn since(self, before: &Statistics) -> BTreeMap<String, u64> {
         let mut counted = BTreeMap::new();
         let mut add = |statistics: &[Statistic], sign: i128| {

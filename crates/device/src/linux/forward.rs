@@ -8,14 +8,14 @@ use niclab_packet::size::FCS_LEN;
 use super::ring::{RxRing, TxRing};
 use crate::pair::{DeviceSide, LAST_TURNS_MAX};
 
-/// What one frame may cost in a turn before the turn looks like a stall, nanoseconds.
+/// The time per frame in a turn that is no stall yet, nanoseconds.
 pub const FRAME_NS: u64 = 3_000;
 
 /// The function, on the rings of the interface under test.
 pub struct Forward {
-    /// What the interface receives, a ring for each queue.
+    /// The receive rings, one for each queue.
     pub rx: Vec<RxRing>,
-    /// What it sends.
+    /// The transmit ring.
     pub tx: TxRing,
     /// Frames that found no room, a number for each queue, since the trial began.
     missed: Vec<u64>,

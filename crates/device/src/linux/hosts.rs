@@ -323,7 +323,7 @@ pub fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, DeviceError> 
     priority.map_err(|e| super::refused("real-time priority", &e))
 }
 
-/// What an error of client or server means to the user of a device.
+/// Converts an error of client or server.
 pub fn broken(error: EchoError) -> DeviceError {
     match error {
         EchoError::NoRing { .. } => DeviceError::lacks(error.to_string()),
@@ -337,8 +337,7 @@ pub fn broken(error: EchoError) -> DeviceError {
     }
 }
 
-/// What is wrong with a server. The kernel numbers the interface of its address; users know it by
-/// its name.
+/// The error of a server, with the name of the interface in place of its number.
 fn named(error: &EchoError, server: SocketAddr) -> String {
     error.to_string().replace(&server.to_string(), &display(server))
 }

@@ -428,7 +428,7 @@ fn filters(end: &End, is_own: bool, without: &str) -> Result<Filters, DeviceErro
     }
 }
 
-/// What can be told of the two interfaces.
+/// The description of the two interfaces.
 fn about(
     name: &str,
     path: Path,
@@ -486,8 +486,7 @@ fn port_gbps(link: &Link) -> Option<f64> {
     Some(mbps / 1e3)
 }
 
-/// What an error of the kernel means to the user: [`DeviceError::Rights`] or
-/// [`DeviceError::Broken`].
+/// Converts an error of the kernel: [`DeviceError::Rights`] or [`DeviceError::Broken`].
 pub fn refused(what: &str, error: &io::Error) -> DeviceError {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

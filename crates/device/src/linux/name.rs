@@ -19,7 +19,7 @@ impl Path {
     const ALL: [(Path, &str); 2] = [(Path::Packet, "linux:"), (Path::Xdp, "linux-xdp:")];
 }
 
-/// What a name asks for.
+/// The content of a device name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The path of frames.
@@ -82,7 +82,7 @@ impl Ends {
     }
 }
 
-/// What the kernel accepts as a name (dev_valid_name in net/core/dev.c).
+/// Checks a name as the kernel does (dev_valid_name in net/core/dev.c).
 fn check(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("is no interface name: it is empty");

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{link, refused};
 use crate::face::DeviceError;
 
-/// Where the notes lie.
+/// The directory of the notes.
 const NOTES: &str = "/run/niclab";
 
 /// A kind of note, by the word that its files begin with.
@@ -25,14 +25,14 @@ pub(super) struct NoteKind<T> {
     of: PhantomData<T>,
 }
 
-/// What a note says.
+/// The content of a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NoteContent<T> {
     /// The interface.
     pub interface: String,
-    /// Who has changed it.
+    /// The process that has changed it.
     pub process: u32,
-    /// What it did.
+    /// Its previous settings.
     pub before: T,
 }
 
@@ -93,7 +93,7 @@ impl<T: Serialize + DeserializeOwned> NoteKind<T> {
         Ok(left)
     }
 
-    /// Where the note of an interface lies.
+    /// The path of an interface's note.
     pub(super) fn path(&self, index: u32) -> io::Result<PathBuf> {
         Ok(Path::new(NOTES).join(format!("{}-{}-{index}", self.word, namespace()?)))
     }
@@ -125,7 +125,7 @@ impl Note {
         Ok(())
     }
 
-    /// What it says; `None` where it says nothing yet: then nothing was changed.
+    /// Its content; `None` if it is still empty: then nothing was changed.
     fn read<T: DeserializeOwned>(&mut self) -> io::Result<Option<NoteContent<T>>> {
         let mut text = String::new();
         self.file.rewind()?;

@@ -23,7 +23,7 @@ const XDP_SLOTS: usize = niclab_port::xdp::FRAMES / 4;
 
 const _: () = assert!(RX_SLOTS.is_power_of_two() && QUEUE_SLOTS_MIN.is_power_of_two());
 
-/// What rings are opened for.
+/// The parameters of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingShape {
     /// The path of the function's frames.
@@ -100,7 +100,7 @@ fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
     Ok(Forward::new(rx, TxRing::open(link, len)?))
 }
 
-/// What an error of a port means to the user.
+/// Converts an error of a port.
 fn of_port(error: PortError) -> DeviceError {
     let (device, reason) = ("linux".to_owned(), error.to_string());
     match error {

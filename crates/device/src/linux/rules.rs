@@ -20,7 +20,7 @@ pub(super) trait RuleTable {
     const WORDS: &str;
     /// Each has a priority of its own; where not, that of two that match is first whose place is.
     const HAVE_PRIORITIES: bool;
-    /// What stands in it; `None` where there is none.
+    /// Its content; `None` if there is no table.
     fn table(&mut self) -> io::Result<Option<NtupleTable>>;
     /// Puts a rule in; its place, or what is said against it.
     fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String>;
@@ -176,7 +176,7 @@ fn full(words: &str) -> String {
     format!("the table of {words} is full")
 }
 
-/// What an error of the kernel means.
+/// Converts an error of the kernel.
 fn refusal(flow: &Flow, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => format!("the driver does not know rules such as `{flow}`"),

@@ -28,14 +28,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Notes of them.
 const NOTES: NoteKind<PreviousSettings> = NoteKind::new("settings");
 
-/// What a card did before it was changed.
+/// The settings of a card before they were changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct PreviousSettings {
     /// Its queues, where it tells of them.
     queues: Option<Queues>,
     /// Its RSS, where the driver reports it.
     rss: Option<RssConfig>,
-    /// Of which fields the hashes were, where it tells.
+    /// The hash fields, as far as the card reports them.
     fields: Vec<Fields>,
     /// Places of its n-tuple rules, where it has a table of them.
     rules: Option<Vec<u32>>,

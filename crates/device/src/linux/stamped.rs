@@ -114,7 +114,7 @@ struct StampedSlice<'a> {
     server: SocketAddr,
 }
 
-/// What is said of probes that cannot be had.
+/// Converts an error of the probes.
 pub(super) fn refused(error: ProbeError) -> DeviceError {
     match error {
         ProbeError::NotAllowed { .. }
@@ -126,7 +126,7 @@ pub(super) fn refused(error: ProbeError) -> DeviceError {
     }
 }
 
-/// What slices have shown so far.
+/// The observations of slices so far.
 #[derive(Default)]
 pub(crate) struct Slices {
     with: Latency,
@@ -134,7 +134,7 @@ pub(crate) struct Slices {
     /// Medians of neighbours, with probes and without, nanoseconds.
     pairs: Vec<[u64; 2]>,
     pub(crate) passages: Vec<Passage>,
-    /// Of the same messages, where the stacks were stamped.
+    /// The stamps inside the stacks of the same messages.
     inner: Vec<Inner>,
 }
 
@@ -175,7 +175,7 @@ impl Slices {
         Ok(BreakdownObservation { parts, in_payload, ..self.with_terms(&KINDS, stamps)? })
     }
 
-    /// What they come to with these terms, of stamps in tables of the kernel.
+    /// The breakdown with these terms, from stamps in tables of the kernel.
     pub(super) fn with_terms(
         self,
         kinds: &[TermKind],
@@ -254,7 +254,7 @@ impl Hosts {
         self.or_by_sockets(made, trips, pairs, run)
     }
 
-    /// Where there are no probes, the stamps of sockets remain.
+    /// Falls back to the stamps of sockets if there are no probes.
     pub(super) fn or_by_sockets(
         &self,
         by_probes: Result<BreakdownObservation, DeviceError>,
@@ -340,7 +340,7 @@ pub(crate) fn whole(echoed: Echoed) -> Result<Latency, DeviceError> {
     }
 }
 
-/// What they come to inside the stacks.
+/// The breakdown inside the stacks.
 fn parts(slices: &Slices) -> Result<BreakdownParts, DeviceError> {
     let messages = slices.passages.iter().zip(&slices.inner);
     let parts = RoundTripParts::of(messages).ok_or_else(|| DeviceError::Broken {

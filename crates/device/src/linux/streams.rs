@@ -131,12 +131,12 @@ fn started<'scope, T>(
     })
 }
 
-/// What a thread saw, or why it saw nothing.
+/// The result of a thread, or its error.
 fn ended<T>(thread: StartedThread<'_, T>) -> Result<T, String> {
     thread?.join().map_err(|_| "a thread panicked".to_owned())
 }
 
-/// What was added between two readings.
+/// The difference of two readings.
 fn passed(
     before: std::io::Result<CoreUses>,
     after: std::io::Result<CoreUses>,
@@ -148,7 +148,7 @@ fn passed(
     Ok((since(&after.0, &before.0), since(&after.1, &before.1)))
 }
 
-/// What an error of sender or receiver means to the user of a device.
+/// Converts an error of sender or receiver.
 fn broken(error: StreamError) -> DeviceError {
     match error {
         StreamError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },

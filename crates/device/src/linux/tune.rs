@@ -32,7 +32,7 @@ impl Tuned {
         &self.interface
     }
 
-    /// What was there before, as a fact about a device.
+    /// The previous setting, as a fact about a device.
     pub fn fact(&self) -> Fact {
         let name = format!("coalescing of {} before it was turned off", self.interface);
         Fact { name, value: self.before.to_string() }

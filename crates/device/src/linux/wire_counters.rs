@@ -11,7 +11,7 @@ use crate::pair::judge_refused;
 pub(super) struct WireCounters {
     tester: LinkCounters,
     device: LinkCounters,
-    /// What the driver of the interface under test counts by itself.
+    /// The driver's own counters of the interface under test.
     statistics: Statistics,
 }
 

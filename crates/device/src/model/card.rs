@@ -12,7 +12,7 @@ use crate::stack::Stack;
 /// Nanoseconds of a second.
 pub(super) const SECOND_NS: f64 = 1e9;
 
-/// What a number that nobody knows keeps from being computed.
+/// The error that an unknown number prevents a computation.
 pub(super) fn unknown(section: &str, key: &str) -> DeviceError {
     let what = format!("what needs {section}.{key}, which is unknown in the profile");
     DeviceError::lacks(what)
@@ -31,7 +31,7 @@ pub(super) struct GroupPath {
     pub groups: Vec<(f64, f64)>,
 }
 
-/// What frames meet.
+/// The path of frames through the card.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
     rate_gbps: f64,
@@ -39,7 +39,7 @@ pub(super) struct Path {
     /// Frames that wait for the classifier of a port; none where nobody knows, which changes
     /// nothing at a steady load.
     pub fifo: f64,
-    /// Of group 0; `None` where it is unknown: without a rule there the port is what counts.
+    /// The costs of group 0; `None` if unknown: without a rule there, the port is the limit.
     root: Option<Root>,
     cliff: Option<f64>,
     /// Time, rules near, time a million rules.
@@ -68,7 +68,7 @@ pub(super) struct Path {
     pub slow_queue_ns: Option<f64>,
 }
 
-/// What a frame takes in group 0, nanoseconds.
+/// The time of a frame in group 0, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Root {
     frame_ns: f64,
@@ -219,7 +219,7 @@ impl Path {
     }
 }
 
-/// What a rule matches and does, as far as its cost goes.
+/// The kind of a rule, as far as it determines its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct RuleKind {
     pub is_ipv4: bool,
@@ -260,7 +260,7 @@ impl RuleKind {
     }
 }
 
-/// What operations on rules of one group and kind cost.
+/// The costs of operations on rules of one group and kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Costs {
     create_ns: f64,

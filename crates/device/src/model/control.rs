@@ -45,7 +45,7 @@ enum OperationKind {
     Actions(Vec<Action>),
 }
 
-/// What operations do to packets.
+/// The effects of operations on packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Effects {
     /// Times in which core 0 does not forward, in order; of a stall, too.
@@ -153,7 +153,7 @@ impl Operations {
         Operations { scale, ..self }
     }
 
-    /// What the profile does not say where an operation has no time.
+    /// The unknown number if an operation has no time.
     fn unknown(&self) -> String {
         let section = if self.block.group == 0 { "root_rules" } else { "group_rules" };
         let key = match (&self.what, self.is_beside) {
@@ -167,7 +167,7 @@ impl Operations {
         }
     }
 
-    /// What an operation takes; `None` where nobody knows.
+    /// The time of an operation; `None` if unknown.
     fn takes_ns(&self, at: usize) -> Option<f64> {
         let costs = &self.costs;
         let takes = match (&self.what, self.is_beside) {
@@ -320,7 +320,7 @@ impl Operations {
         (control, effects)
     }
 
-    /// What each operation takes, where all take the same.
+    /// The time of each operation, if all are equal.
     fn steady_ns(&self) -> Option<f64> {
         (self.what != OperationKind::Create).then(|| self.takes_ns(0)).flatten()
     }

@@ -22,7 +22,7 @@ const PUBLISHED_BYTES: f64 = 1024.0;
 /// Longest message that goes in one frame of 1,500 B.
 const SIZE_MAX: u16 = 1472;
 
-/// What a round trip is made of, nanoseconds.
+/// The parts of a round trip, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Parts {
     client: f64,
@@ -71,8 +71,7 @@ fn check(trips: &RoundTrips) -> Result<(), DeviceError> {
     }
 }
 
-/// What stands between a program on the one side and one on the other; nothing where the profile
-/// says nothing of messages.
+/// The path between programs on the two sides; empty if the profile has no figures for messages.
 pub(super) fn hosts(profile: &Profile) -> Vec<PathNode> {
     let place =
         |role: &str, label: &str| PathNode { role: role.into(), label: label.into(), core: None };

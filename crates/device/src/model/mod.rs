@@ -125,11 +125,11 @@ pub fn text(name: &str) -> Result<(String, String), NoProfile> {
 #[derive(Debug, thiserror::Error)]
 #[error("profile `{name}`: {error}; give a file, or one of {known}")]
 pub struct NoProfile {
-    /// What was given.
+    /// The given text.
     pub name: String,
     /// Why its file cannot be read.
     pub error: niclab_files::FileError,
-    /// What there is.
+    /// The available names.
     pub known: String,
 }
 

@@ -51,7 +51,7 @@ const NUMBERS: &[(&str, &str, f64)] = &[
     ("injected", "noise_ratio", 0.0),
 ];
 
-/// That card, with some other numbers.
+/// The card, with some numbers changed.
 fn card(others: &[(&str, &str, f64)]) -> Profile {
     let find = |section: &str, key: &str| {
         let mut all = others.iter().chain(NUMBERS);

@@ -16,13 +16,13 @@ use crate::place;
 /// What an application asks of a card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Rules that stand in the card, 1 to as many as there can be flows.
     pub rules: u32,
-    /// What each of them matches.
+    /// The headers that each of them matches.
     pub stack: Stack,
-    /// What each of them does.
+    /// The actions of each of them.
     pub actions: Vec<Action>,
     /// Rules that come a second; as many go.
     pub new_per_s: u32,

@@ -312,7 +312,7 @@ pub(crate) struct LoadTrialResult<'a> {
     pub trial: &'a str,
     /// What was offered.
     pub load: &'a Load,
-    /// What was seen.
+    /// The observation.
     pub observation: &'a LoadObservation,
     /// The state of the device, where it was brought into one.
     pub setup: Option<&'a Setup>,

@@ -54,7 +54,7 @@ fn rough(goal: &SearchGoal) -> SearchGoal {
     SearchGoal { final_ns: goal.initial_ns, sum_ns: goal.initial_ns, ..goal.clone() }
 }
 
-/// What came back of a load that was too much, frames a second.
+/// The forwarded rate of a load above the limit, frames a second.
 fn forwarded_pps(trials: &[TrialResult]) -> u64 {
     trials.iter().map(TrialResult::forwarding_rate_pps).fold(0.0, f64::max) as u64
 }

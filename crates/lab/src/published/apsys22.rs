@@ -59,7 +59,7 @@ pub fn bus(card: &str) -> Option<PciExpress> {
 /// Table 3: `nic,cpu,component,direction,value,unit`.
 const TABLE_3: &str = include_str!("../../../../reference/apsys22/table3_breakdown.csv");
 
-/// Where the time of a published round trip of 1024 B went.
+/// The breakdown of a published round trip of 1024 B.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breakdown {
     /// Card and CPU.

@@ -70,7 +70,7 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
     taken
 }
 
-/// What `run` has less than was `planned`, in words.
+/// The reductions of `run` against `planned`, in words.
 fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
     let Some(budget_s) = run.budget_s else {
         return Vec::new();

@@ -17,7 +17,7 @@ const SEED_DEFAULT: u64 = 1;
 /// TOML has signed integers of 64 bits.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// What will be done, of what was typed. `program` is the name and version of the caller.
+/// Resolves a specification into a run. `program` is the name and version of the caller.
 pub fn resolve(
     program: &str,
     specs: &[Spec],
@@ -104,7 +104,7 @@ fn leave_out_searches(run: &mut ExperimentRun) -> Result<(), SpecError> {
 const CHOICES: [&str; 8] =
     ["actions", "calls", "change", "core", "group", "slice", "stack", "threads"];
 
-/// What of `set` no trial has.
+/// The values of `set` that no trial has.
 fn left_out(run: &ExperimentRun, set: &[Assignment]) -> Vec<String> {
     let is_axis = |name: &str| {
         CHOICES.contains(&name) && run.kind.of().axes().iter().any(|(axis, _)| *axis == name)

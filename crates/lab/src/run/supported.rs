@@ -15,7 +15,7 @@ pub(crate) fn can_make(device: &RunDevice, run: &ExperimentRun, trial: usize) ->
     lacks(device, run, trial).is_none() && device.absent.is_none()
 }
 
-/// What a device said beforehand that it lacks for this trial.
+/// The capability for this trial that a device reported missing beforehand.
 pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Option<&'static str> {
     let trial = &run.trials[trial];
     let needs_rules = trial.plan().is_some() || !run.setups[trial.setup].rules.is_empty();

@@ -9,21 +9,21 @@ use crate::spec::{KneeSpec, TrialKind};
 /// One thing to measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// What is asked.
+    /// Its kind.
     pub kind: TrialKind,
     /// Index of the set-up.
     pub setup: usize,
-    /// What is done.
+    /// Its task.
     #[serde(flatten)]
     pub task: TaskIndex,
     /// Its rate.
     pub rate: PlannedRate,
-    /// Where in the sweep.
+    /// The point of the sweep.
     pub point: Point,
 }
 
 impl Trial {
-    /// What it needs lies in memory: it has nothing set up.
+    /// It needs no set-up: all of it lies in memory.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.task, TaskIndex::Process { .. } | TaskIndex::Serve { .. })
     }
@@ -137,7 +137,7 @@ pub(crate) fn step(duration_ns: u64) -> (u64, u64) {
 /// A search for a knee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// What is searched.
+    /// The specification of the search.
     pub spec: KneeSpec,
     /// Index of the load of its trials; where they hit rules, that of the largest number of these.
     pub load: usize,

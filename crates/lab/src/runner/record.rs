@@ -6,7 +6,7 @@ use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};
 use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
 
-/// What is said of a trial in which no frame was due.
+/// The message of a trial in which no frame was due.
 pub(super) const NOTHING_DUE: &str = "no frame was due in the measured part: the machine took \
     the generator's core away for all of it; measure longer with --set duration_ms=50";
 

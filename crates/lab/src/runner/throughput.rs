@@ -17,16 +17,16 @@ use crate::throughput::{Search, metric_name};
 /// Most times a trial is made until one has enough undisturbed slices.
 const TRIES_MAX: u32 = 3;
 
-/// What is said of a place without a throughput to start from.
+/// The message of a point without a throughput to start from.
 const NO_MAXIMUM: &str = "no frame was dealt with in the `saturate` trials of this point, or there \
     is none: no throughput to search below";
 
 /// A search as its sample keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchRecord {
-    /// What was searched, and between which loads.
+    /// The goals of the search, and its bounds.
     pub input: ControllerInput,
-    /// What was found, in the order of the goals.
+    /// The results, in the order of the goals.
     pub results: Vec<GoalResult>,
     /// Whether the generator set the upper bound of each: the trials there lost too much by what
     /// was not sent in time alone.
@@ -66,7 +66,7 @@ impl Trials {
     }
 }
 
-/// What the trials of a search showed beside what the search goes by.
+/// Further figures of the trials of a search.
 #[derive(Default)]
 struct SearchTrials {
     trials: Trials,

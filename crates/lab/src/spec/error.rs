@@ -35,7 +35,7 @@ pub enum SpecError {
     /// `--set` without `=`.
     #[error("--set {text}: write NAME=VALUES, such as --set rules=0,1k,64k")]
     NoAssignment {
-        /// What was typed.
+        /// The typed text.
         text: String,
     },
     /// The values of an axis cannot be read.
@@ -43,13 +43,13 @@ pub enum SpecError {
     BadValues {
         /// The axis.
         name: String,
-        /// What is wrong with them.
+        /// Their defect.
         source: ValuesError,
     },
     /// `--set` of something that is no axis.
     #[error("--set {name}: no such axis; there are {known}")]
     UnknownAxis {
-        /// What was typed.
+        /// The typed text.
         name: String,
         /// The axes there are.
         known: String,
@@ -85,9 +85,9 @@ pub enum SpecError {
     Field {
         /// The file or the name of the experiment.
         origin: String,
-        /// Where in the file.
+        /// The field.
         field: String,
-        /// What stands there.
+        /// The value.
         value: String,
         /// A valid value.
         remedy: String,
@@ -102,7 +102,7 @@ pub enum SpecError {
         /// A valid value.
         remedy: String,
     },
-    /// What is wrong with the values of one experiment of a run.
+    /// An error in the values of one experiment of a run.
     #[error("{experiment}: {source}")]
     Of {
         /// Its name.
@@ -136,7 +136,7 @@ pub enum SpecError {
     NewerRun {
         /// Its schema.
         found: u32,
-        /// What wrote it.
+        /// The program that wrote it.
         program: String,
     },
 }

@@ -40,11 +40,11 @@ pub struct Grid {
     /// Longest time it should take in all, seconds: repeats are taken back down to `repeats_min`,
     /// then durations halved, until it fits. Without it there is no limit.
     pub budget_s: Option<u64>,
-    /// Where to measure: what its experiment alone has.
+    /// The sweeps of its experiment.
     pub(crate) sweeps: Box<dyn Sweeps>,
 }
 
-/// What a grid has of its experiment: lists of sweeps, each a full product of its axes.
+/// The sweeps of a grid: lists, each sweep a full product of its axes.
 pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
     /// The same again.
     fn copy(&self) -> Box<dyn Sweeps>;
@@ -57,7 +57,7 @@ pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// What else the command line changes where axes are set.
+    /// Applies further changes of the command line if axes are set.
     fn overridden(&mut self, _overrides: &Overrides) -> Result<(), SpecError> {
         Ok(())
     }
@@ -96,7 +96,7 @@ pub(crate) fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values
 
 /// Sweeps as they are read from a file.
 pub(crate) trait GridLists: Sweeps + Default {
-    /// What its lists are called.
+    /// The names of its lists.
     const NAMES: &'static [&'static str];
 
     /// Reads the list of this name.
@@ -179,7 +179,7 @@ pub(crate) use axes;
 /// A grid as the files of an experiment write it.
 pub(super) struct WrittenGrid<P>(pub Grid, PhantomData<P>);
 
-/// What every grid has.
+/// The fields of every grid.
 const COMMON: [&str; 5] = ["repeats", "repeats_min", "duration_ms", "warmup_ms", "budget_s"];
 
 impl<'de, P: GridLists> Deserialize<'de> for WrittenGrid<P> {

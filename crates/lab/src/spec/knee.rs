@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KneeSpec {
-    /// What breaks there.
+    /// The limit that breaks there.
     pub kind: KneeKind,
     /// Non-root groups; 0 is group 0.
     pub groups: u32,
@@ -44,7 +44,7 @@ fn pairs_default() -> u32 {
     3
 }
 
-/// What breaks at a knee.
+/// The limit that breaks at a knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KneeKind {

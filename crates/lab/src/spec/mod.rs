@@ -35,7 +35,7 @@ pub use trial::{Hits, TrialKind};
 pub struct Spec {
     /// Its name, such as `occupancy`.
     pub name: String,
-    /// What kind of experiment it is: which rooms of the lab it uses.
+    /// The kind of the experiment.
     pub kind: ExperimentKind,
     /// One sentence: the question it asks.
     pub question: String,
@@ -50,11 +50,11 @@ pub struct Spec {
     pub batch_share: f64,
     /// What it adds to the default run, if it is part of that: half a minute.
     pub short: Option<Grid>,
-    /// What is measured where it is asked for by name.
+    /// The grid of an experiment that is requested by name.
     pub reduced: Grid,
-    /// What `--full` measures.
+    /// The grid of `--full`.
     pub full: Grid,
-    /// What `--grid published` measures: the places of the published figures.
+    /// The grid of `--grid published`: the points of the published figures.
     pub published: Grid,
 }
 
@@ -79,7 +79,7 @@ struct WrittenFile<P> {
     published: grid::WrittenGrid<P>,
 }
 
-/// What says which lists the grids of a file have.
+/// The header of a file, which selects the lists of its grids.
 #[derive(Deserialize)]
 struct SpecHeader {
     kind: ExperimentKind,

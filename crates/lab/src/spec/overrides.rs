@@ -12,7 +12,7 @@ use crate::published::PublishedCard;
 use crate::values::Values;
 use crate::variants::Variants;
 
-/// What the command line changes.
+/// Changes by the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// `--set NAME=VALUES`, in the order given.
@@ -42,7 +42,7 @@ pub struct Overrides {
 pub struct Trace {
     /// The file.
     pub path: PathBuf,
-    /// What is sent of it.
+    /// The frames of it that are sent.
     #[serde(flatten)]
     pub frames: TraceFrames,
 }

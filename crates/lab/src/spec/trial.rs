@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiments;
 
-/// What is asked of a point: the name of a trial, which has a table in its experiment.
+/// The name of a trial, which has a table in its experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct TrialKind(&'static str);

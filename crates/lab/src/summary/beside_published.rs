@@ -12,15 +12,15 @@ use crate::{validation, words};
 
 /// A measured value and the published value at the same place.
 pub(crate) struct PublishedPoint {
-    /// What was measured, and where: `16,000 rules in group 0`.
+    /// The measured point: `16,000 rules in group 0`.
     pub place: String,
     /// Unit of both.
     pub unit: &'static str,
     /// The figure of the publication.
     pub figure: &'static str,
-    /// What was measured.
+    /// The measured value.
     pub here: Estimate,
-    /// What is published.
+    /// The published value.
     pub published: PublishedRange,
 }
 

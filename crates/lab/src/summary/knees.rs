@@ -15,11 +15,11 @@ use crate::words;
 pub(crate) struct FoundKnee {
     /// Device.
     pub device: String,
-    /// What was searched.
+    /// The searched knee.
     pub knee: Knee,
     /// The frames of its trials.
     pub frame: String,
-    /// What was found.
+    /// The result.
     pub found: SearchResult,
     /// The generator may have hidden it: some of its trials show the generator's limit.
     pub is_generator_limited: bool,

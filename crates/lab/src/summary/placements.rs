@@ -75,7 +75,7 @@ impl RoundTrip {
     }
 }
 
-/// Where the time of a round trip of 1,024 B went, nanoseconds.
+/// The breakdown of a round trip of 1,024 B, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split {
     pub side: CpuProgram,
@@ -87,11 +87,11 @@ pub(crate) struct Split {
 /// A CPU that is asked about, and what is known of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Placed {
-    /// What it is called.
+    /// Its name.
     pub label: String,
     /// The card, where the device tells; empty elsewhere.
     pub card: String,
-    /// Whose CPU it is, and whose the other side's.
+    /// The CPU, and that of the other side.
     pub cpu: Option<Cpu>,
     pub there: Option<Cpu>,
     pub way: Option<CpuPath>,
@@ -115,7 +115,7 @@ impl Placed {
     }
 }
 
-/// What is published, row by row of table 2.
+/// The published rows of table 2.
 pub(crate) fn published() -> Vec<Placed> {
     let mut all: Vec<Placed> = Vec::new();
     for (application, _) in APPLICATIONS {
@@ -148,7 +148,7 @@ pub(crate) fn published() -> Vec<Placed> {
     all
 }
 
-/// What the name of a row says, such as `BlueField2 (off-path mode), SNIC`.
+/// Reads the name of a row, such as `BlueField2 (off-path mode), SNIC`.
 fn published_row(name: &str) -> Placed {
     const OFF: &str = " (off-path mode)";
     let (card, cpu) = name.rsplit_once(", ").unwrap_or((name, ""));
@@ -167,7 +167,7 @@ fn published_row(name: &str) -> Placed {
     }
 }
 
-/// What was measured, device by device.
+/// The measured rows, by device.
 fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
     let cells: Vec<(ExperimentKind, Cells<'_>)> = run
         .experiments

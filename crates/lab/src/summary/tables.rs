@@ -61,7 +61,7 @@ pub(crate) fn columns<'a>(
     ["device"].into_iter().chain(heads).chain(rest).collect()
 }
 
-/// What stands in the columns of a point's place.
+/// The cells of a point's coordinates.
 pub(crate) fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
     let number = |axis: &str| match cell.number(axis).filter(|_| axis != "frame") {
         Some(number) => words::whole(number),
@@ -135,7 +135,7 @@ pub(crate) fn marks(cell: &Cell<'_>) -> String {
     marks_of(cell, super::main_metric(cell.trial))
 }
 
-/// What is to be said of a metric of a cell.
+/// The marks of a metric of a cell.
 pub(crate) fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
     let marks = cell.marks(metric);
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

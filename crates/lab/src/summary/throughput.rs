@@ -20,7 +20,7 @@ pub(crate) struct FoundThroughput<'a> {
     pub cell: &'a Cell<'a>,
     /// By which standard.
     pub mode: Mode,
-    /// What was searched and found.
+    /// The search and its result.
     pub record: SearchRecord,
     /// Warnings that belong to it.
     pub marks: &'a [Mark],

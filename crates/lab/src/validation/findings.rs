@@ -9,7 +9,7 @@ use crate::published::PublishedCard;
 /// One sentence, with its number twice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// What the number is.
+    /// The meaning of the number.
     pub sentence: &'static str,
     /// In the published figures.
     pub published: f64,
@@ -17,7 +17,7 @@ pub struct Told {
     pub model: f64,
     /// Unit of both.
     pub unit: &'static str,
-    /// What the points are that the model's number hangs on.
+    /// The basis of the points that the model's number depends on.
     pub basis: Basis,
 }
 

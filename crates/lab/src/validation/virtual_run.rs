@@ -10,9 +10,9 @@ use crate::runner::{Event, Host, OpenedDevice, Store, execute};
 use crate::spec::{GridName, Overrides, SpecError};
 use crate::summary::summarize;
 
-/// What was measured of a modelled card.
+/// The measurements of a modelled card.
 pub struct MeasuredModel {
-    /// What was done.
+    /// The run.
     pub run: Run,
     /// One a measurement.
     pub samples: Vec<Sample>,
@@ -25,7 +25,7 @@ impl MeasuredModel {
         &self.latencies
     }
 
-    /// What the samples say.
+    /// The summary of the samples.
     pub fn summary(&self) -> Summary {
         summarize(&self.run, &self.samples, &self.latencies)
     }

@@ -89,7 +89,7 @@ pub struct Fields {
     pub eth_dst: [u8; 6],
     /// Source MAC address, beside Ethernet alone.
     pub eth_src: [u8; 6],
-    /// What Ethernet carries, beside Ethernet alone.
+    /// The EtherType, unless the rule matches Ethernet alone.
     pub ether_type: [u8; 2],
     /// Source address.
     pub src: [u8; 16],
@@ -155,7 +155,7 @@ impl Flow {
         bytes
     }
 
-    /// What the kernel's structure says; `None` of a rule that niclab has no words for.
+    /// Reads the kernel's structure; `None` for a rule that niclab cannot express.
     #[cfg(test)]
     pub(super) fn from_bytes(bytes: &[u8; FLOW_LEN]) -> Option<Flow> {
         let number = u32_at(bytes, 0) & !(EXT | MAC_EXT);
@@ -250,7 +250,7 @@ fn fields(kind: FlowKind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fie
     fields
 }
 
-/// What `ethtool -N` would be told, without the interface.
+/// The arguments of `ethtool -N`, without the interface.
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = FlowKind::ALL.iter().find(|(kind, ..)| *kind == self.kind).map_or("", |of| of.2);

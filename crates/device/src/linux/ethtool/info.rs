@@ -43,7 +43,7 @@ pub struct Driver {
     pub version: String,
     /// Version of the card's firmware; empty where there is none.
     pub firmware: String,
-    /// Where the card is: a PCI address; empty where there is none.
+    /// The PCI address of the card; empty if it has none.
     pub bus: String,
 }
 
@@ -61,13 +61,13 @@ impl Driver {
 /// Numbers of queues of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queues {
-    /// That only receive.
+    /// Receive-only queues.
     pub rx: u32,
-    /// That only send.
+    /// Transmit-only queues.
     pub tx: u32,
     /// For other interrupts than of packets.
     pub other: u32,
-    /// That do both.
+    /// Combined queues.
     pub combined: u32,
 }
 
@@ -246,7 +246,7 @@ impl Card {
         self.if_known(&command, RINGPARAM_LEN, Rings::read)
     }
 
-    /// What the driver has counted; nothing where it has no statistics of its own.
+    /// The driver's statistics; empty if it has none.
     ///
     /// # Errors
     /// What the kernel says.

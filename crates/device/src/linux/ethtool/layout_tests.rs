@@ -11,7 +11,7 @@ use super::rss::{FIELDS_LEN, Fields as HashFields, IP_DST, IP_SRC, L4_DST, L4_SR
 use super::rules::{self, COUNT_AT, FLOW_AT, LOCATIONS_AT, RXNFC_LEN};
 use super::{Card, layout};
 
-/// What the header says, by name.
+/// The values of the kernel's header, by name.
 const SAID: &str = include_str!("layout_tests.txt");
 
 fn c_output(name: &str) -> &'static str {

@@ -63,7 +63,7 @@ pub struct RssConfig {
     pub key: Vec<u8>,
     /// The hash: 1 Toeplitz, 2 exclusive or, 4 CRC32.
     pub function: u8,
-    /// What is done to the fields before: 1 for the same hash of both directions.
+    /// The transform of the fields: 1 for the same hash of both directions.
     pub transform: u8,
 }
 

@@ -66,7 +66,7 @@ const PROTOCOL_VLAN: u16 = 0x8100;
 const PROTOCOL_IPV4: u16 = 0x0800;
 const PROTOCOL_IPV6: u16 = 0x86dd;
 
-/// Where filters work.
+/// The place at which filters work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterPlace {
     /// In the card alone.
@@ -81,7 +81,7 @@ pub enum FilterPlace {
 pub struct FilterId {
     /// Its preference; the lower is looked at first. All filters of one are of one protocol.
     pub preference: u16,
-    /// What Ethernet says of its packets.
+    /// The EtherType of its packets.
     pub protocol: u16,
     /// Its number among those.
     pub handle: u32,
@@ -174,7 +174,7 @@ pub(super) fn protocol(flow: &Flow) -> Result<u16, &'static str> {
     })
 }
 
-/// What Ethernet carries, tags apart, where it counts.
+/// The EtherType behind the tags, if the rule matches it.
 fn ether_type(flow: &Flow) -> Result<Option<u16>, &'static str> {
     match flow.kind {
         FlowKind::Ether => match flow.mask.ether_type {

@@ -49,7 +49,7 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Notes of what was there.
 const NOTES: NoteKind<PreviousState> = NoteKind::new("flower");
 
-/// What an interface had before.
+/// The previous state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PreviousState {
     /// It had the discipline.
@@ -373,7 +373,7 @@ fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec
     }
 }
 
-/// What an error's message says.
+/// Reads the message of an error.
 fn verdict(message: &[u8]) -> Result<(), Refusal> {
     let word = |at: usize| message.get(at..at + 4).and_then(|word| word.try_into().ok());
     let number = word(HEADER_LEN).map_or(0, i32::from_ne_bytes);

@@ -23,7 +23,7 @@ pub struct SizeSweep {
     pub flows: Values,
     /// Frame size in bytes with FCS, or `imix`.
     pub frame: Values,
-    /// What is searched.
+    /// The goals.
     pub goal: Vec<GoalSpec>,
 }
 

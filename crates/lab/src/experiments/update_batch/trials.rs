@@ -35,7 +35,7 @@ pub const WORKS: [(&str, BatchWork); 2] =
 /// One batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
-    /// What is done.
+    /// Its work.
     pub work: BatchWork,
     /// The state of the device and its traffic, without the rules that are changed.
     pub place: SweepPoint,
