@@ -336,6 +336,16 @@ fn all_latencies_of_a_figure_have_one_rate_and_at_two_rates_they_are_no_finding(
     assert!(sentence(&told, "latency-p50").starts_with(start), "{told:#?}");
     let implication = &of(&told, "latency-p50").unwrap().implication;
     assert!(implication.starts_with("The full table does not sustain this rate"), "{implication}");
+    // A machine that stalls loses frames whatever the table.
+    let mut stalls = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &[], 6);
+    stalls.execute();
+    let both = |sample: &niclab_result::Sample| sample.trial == "latency";
+    for sample in stalls.store.samples.iter_mut().filter(|sample| both(sample)) {
+        sample.metrics.get_mut("loss_ratio").unwrap().value = 0.1;
+    }
+    let implication = findings(&stalls).into_iter().find(|one| one.id == "latency-p50");
+    let implication = implication.unwrap().implication;
+    assert_eq!(implication, "Include this in a latency budget.");
     // As results of older versions have it: each at a share of its own maximum.
     let is_empty = |sample: &niclab_result::Sample| {
         sample.trial == "latency" && sample.point["rules"].to_string() == "0"

@@ -40,7 +40,8 @@ Exit codes:
   3    an experiment, a value, a trace, a program, its test or a file of rules cannot be used
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
-  6    a run or `measure` came to its end and has measured nothing
+  6    a run or `measure` came to its end and has measured nothing, or, with variants, no
+       device under two of them
   7    `rules check --strict` has found something to mend, and every file could be used
   8    `compare` has found a regression
   9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card

@@ -286,13 +286,20 @@ pub enum Failure {
     },
     /// A run came to its end, and no device could do what was asked.
     #[error(
-        "nothing was measured; `niclab show {}` says what was tried{}", word(directory),
+        "{}; `niclab show {}` says what was tried{}",
+        match lacks_pair {
+            true => "no device was measured under two variants",
+            false => "nothing was measured",
+        },
+        word(directory),
         reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
     )]
     Nothing {
         /// The directory of the note.
         directory: PathBuf,
-        /// The missing capabilities of devices.
+        /// The run has variants, and one of them alone is no comparison.
+        lacks_pair: bool,
+        /// Why, device by device.
         reasons: Vec<String>,
     },
     /// The terminal or the pipe is gone, or what is behind it is full.

@@ -21,7 +21,7 @@ use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_lab::variants::{TIMEOUT_S_DEFAULT, Variants};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, TraceLimits};
-use niclab_result::{Directory, ENVIRONMENT, ResultError, Sample, Stored, Summary};
+use niclab_result::{Directory, ENVIRONMENT, Outcome, ResultError, Sample, Stored, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -76,7 +76,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
             "the time for this experiment is used up: the last repeats are missing; go on with: {}",
             trust::command(&path, &run)
         )),
-        RunEnd::Nothing => return Err(nothing(&written, path)),
+        RunEnd::Nothing => return Err(nothing(&run, &written, path)?),
         RunEnd::Stopped => return Err(Failure::Stopped { command: trust::command(&path, &run) }),
     }
     Ok(())
@@ -100,13 +100,29 @@ fn remaining_words(remaining: RemainingWork) -> String {
     format!("left to measure: {} trial{s}{failed}{searches}", remaining.trials)
 }
 
-/// Why nothing was measured, as far as the devices said it; what failed is a warning already.
-fn nothing(summary: &Summary, directory: PathBuf) -> Failure {
-    let lacking = summary.devices.iter().filter(|device| !device.not_supported.is_empty());
-    let reasons =
-        lacking.map(|of| format!("{}: not supported: {}", of.device, of.not_supported.join(", ")));
-    let reasons = reasons.map(|reason| one_line(&reason)).collect();
-    Failure::Nothing { directory, reasons }
+/// Why nothing was measured: of each device its last failure, or else what it lacks.
+fn nothing(run: &Run, summary: &Summary, directory: PathBuf) -> Result<Failure, Failure> {
+    let samples = Stored::open(&directory)?.samples;
+    let mut reasons = Vec::new();
+    for device in &summary.devices {
+        let mut last = samples.iter().rev().filter(|sample| sample.device == device.device);
+        let failure = last.find_map(|sample| match &sample.outcome {
+            Outcome::Failed { reason, .. } => Some(reason),
+            _ => None,
+        });
+        let lacks = &device.not_supported;
+        match failure {
+            Some(reason) => reasons.push(format!("{}: {reason}", device.device)),
+            // Under variants, a device that was measured once may lack something too.
+            None if run.variants.is_none() && !lacks.is_empty() => {
+                reasons.push(format!("{}: not supported: {}", device.device, lacks.join(", ")));
+            }
+            None => {}
+        }
+    }
+    let reasons = reasons.iter().map(|reason| one_line(reason)).collect();
+    let lacks_pair = !run.variants.is_none();
+    Ok(Failure::Nothing { directory, lacks_pair, reasons })
 }
 
 /// Signals that come together are one: a terminal and a program that started this one may both

@@ -1,15 +1,12 @@
-//! Interfaces as the kernel tells of them over rtnetlink.
+//! Interfaces as the kernel describes them over rtnetlink.
 //!
-//! One request and its answer at a time on a socket of its own: no runtime is needed for that. The
-//! functions work in the namespace of the thread that calls them.
+//! The functions work in the network namespace of the thread that calls them.
 
 use std::io;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
+use niclab_netlink::Netlink;
 use niclab_packet::wire::MacAddress;
 
 /// Ethernet header with a VLAN tag, bytes: what the MTU leaves out.
@@ -92,10 +89,13 @@ impl From<&Stats64> for LinkCounters {
 pub fn find(name: &str) -> io::Result<Option<Link>> {
     let mut asked = LinkMessage::default();
     asked.attributes.push(LinkAttribute::IfName(name.to_owned()));
-    match request(RouteNetlinkMessage::GetLink(asked), 0) {
-        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
-        Err(e) => Err(e),
-        Ok(message) => Ok(message.map(|message| Link::from_message(name, &message))),
+    match Netlink::route()?.request(RouteNetlinkMessage::GetLink(asked), 0) {
+        Err(refusal) if refusal.error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(refusal) => Err(refusal.error),
+        Ok(answers) => Ok(answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Some(Link::from_message(name, message)),
+            _ => None,
+        })),
     }
 }
 
@@ -144,44 +144,6 @@ fn kind(info: &LinkInfo) -> Option<String> {
         LinkInfo::Kind(kind) => Some(kind.to_string()),
         _ => None,
     }
-}
-
-/// Sends one request and reads its answer: the link it tells of, or nothing but success.
-///
-/// # Errors
-/// What the kernel says.
-pub fn request(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Option<LinkMessage>> {
-    let (bytes, _) = send(payload, NLM_F_ACK | flags)?.recv_from_full()?;
-    match read(&bytes)?.payload {
-        NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
-        other => Err(io::Error::other(format!("unexpected netlink answer {other:?}"))),
-    }
-}
-
-/// Sends a request; where its answer comes.
-///
-/// # Errors
-/// What the kernel says.
-pub fn send(payload: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
-    let mut message = NetlinkMessage::from(payload);
-    message.header.flags = NLM_F_REQUEST | flags;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    let socket = Socket::new(NETLINK_ROUTE)?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&bytes, 0)?;
-    Ok(socket)
-}
-
-/// Reads a message of the kernel's.
-///
-/// # Errors
-/// [`io::ErrorKind::InvalidData`].
-pub fn read(bytes: &[u8]) -> io::Result<NetlinkMessage<RouteNetlinkMessage>> {
-    NetlinkMessage::deserialize(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use niclab_netlink::Netlink;
 use niclab_nic::memory::Region;
 
 use crate::burst::Burst;
@@ -88,7 +89,7 @@ fn switch_on(index: u32) -> io::Result<()> {
     message.header.index = index;
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
-    link::request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())
+    Ok(Netlink::route()?.request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())?)
 }
 
 /// Opens the device that TAP interfaces come by.

@@ -19,9 +19,9 @@ use netlink_packet_route::tc::{
     TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcHeader, TcMessage,
     TcOption,
 };
+use niclab_netlink::{Netlink, Refusal};
 
 use crate::error::{EEXIST, EINVAL, ENOENT, EOPNOTSUPP, ProbeError};
-use crate::netlink::Netlink;
 
 /// Which way a packet passes an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -196,8 +196,8 @@ pub fn remove_if_empty(netlink: &Netlink, index: u32) -> io::Result<()> {
     unless_gone(netlink.request(RouteNetlinkMessage::DelQueueDiscipline(gone), 0))
 }
 
-fn unless_gone<T>(result: io::Result<T>) -> io::Result<()> {
-    match result {
+fn unless_gone<T>(result: Result<T, Refusal>) -> io::Result<()> {
+    match result.map_err(io::Error::from) {
         // There is nothing of the name, or the interface itself has gone.
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EINVAL)) => Ok(()),
         Err(e) if matches!(e.raw_os_error(), Some(crate::error::ENODEV)) => Ok(()),
@@ -223,7 +223,7 @@ impl Clsact {
         ingress: BorrowedFd<'_>,
     ) -> Result<Clsact, ProbeError> {
         let system = |what| move |e| ProbeError::system(what, index, e);
-        let netlink = Netlink::open().map_err(system("open a netlink socket"))?;
+        let netlink = Netlink::route().map_err(system("open a netlink socket"))?;
         let owner = Program::id_from_fd(egress)
             .map_err(|e| ProbeError::bpf("ask for a program's number", &e))?;
         // Before there is anything that a look for leftovers could find.
@@ -255,7 +255,7 @@ impl Clsact {
                 ]),
             ];
             let new = RouteNetlinkMessage::NewTrafficFilter(new);
-            self.netlink.request(new, NLM_F_CREATE | NLM_F_EXCL)
+            self.netlink.request(new, NLM_F_CREATE | NLM_F_EXCL).map_err(io::Error::from)
         };
         match add(FIRST) {
             Ok(_) => {}
@@ -299,7 +299,7 @@ fn add_qdisc(netlink: &Netlink, index: u32) -> Result<Qdisc, ProbeError> {
     let mut new = message(index, QDISC, TcHandle::CLSACT, 0);
     new.attributes.push(TcAttribute::Kind("clsact".into()));
     let new = RouteNetlinkMessage::NewQueueDiscipline(new);
-    match netlink.request(new, NLM_F_CREATE | NLM_F_EXCL) {
+    match netlink.request(new, NLM_F_CREATE | NLM_F_EXCL).map_err(io::Error::from) {
         Ok(_) => return Ok(Qdisc::Added),
         Err(e) if e.raw_os_error() == Some(EEXIST) => {}
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EOPNOTSUPP)) => {

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::io;
 
+use niclab_netlink::Netlink;
+
 use crate::clsact::{
     DIRECTIONS, Direction, Filter, Qdisc, filters, remove, remove_if_empty, with_qdisc,
 };
 use crate::error::ProbeError;
-use crate::netlink::Netlink;
 
 /// A filter whose owner is dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl fmt::Display for Leftover {
 /// # Errors
 /// What the kernel says against looking.
 pub fn leftovers() -> Result<Vec<Leftover>, ProbeError> {
-    let netlink = Netlink::open().map_err(looking)?;
+    let netlink = Netlink::route().map_err(looking)?;
     let found = dead(&netlink).map_err(looking)?;
     Ok(found.iter().filter_map(leftover).collect())
 }
@@ -46,7 +47,7 @@ pub fn leftovers() -> Result<Vec<Leftover>, ProbeError> {
 /// What the kernel says against it; what was taken away until then stays away.
 pub fn clean() -> Result<Vec<Leftover>, ProbeError> {
     let cleaning = |e| ProbeError::system("take leftovers away", 0, e);
-    let netlink = Netlink::open().map_err(looking)?;
+    let netlink = Netlink::route().map_err(looking)?;
     let found = dead(&netlink).map_err(looking)?;
     for filter in &found {
         remove(&netlink, filter).map_err(cleaning)?;

@@ -7,7 +7,6 @@ mod deep;
 mod error;
 mod leftovers;
 mod maps;
-mod netlink;
 pub mod parts;
 mod programs;
 mod stamps;

@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkLayerType, LinkMessage};
+use niclab_netlink::Netlink;
 use niclab_packet::echo::{Stamp, StampPoint};
 
 use crate::clsact::{Clsact, Direction};
 use crate::error::{EINVAL, EOPNOTSUPP, ProbeError};
 use crate::maps::{Counts, Flow, MessageId};
-use crate::netlink::Netlink;
 use crate::programs::{ProgramRuns, Programs};
 use crate::tcx;
 
@@ -182,8 +182,9 @@ fn network_at(index: u32) -> Result<u32, ProbeError> {
     let mut asked = LinkMessage::default();
     asked.header.index = index;
     let asked = RouteNetlinkMessage::GetLink(asked);
-    let told = Netlink::open().and_then(|netlink| netlink.request(asked, 0)).map_err(system)?;
-    let link = told.into_iter().find_map(|message| match message {
+    let answers =
+        Netlink::route().and_then(|netlink| Ok(netlink.request(asked, 0)?)).map_err(system)?;
+    let link = answers.into_iter().find_map(|message| match message {
         RouteNetlinkMessage::NewLink(link) if link.header.index == index => Some(link),
         _ => None,
     });

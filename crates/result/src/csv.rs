@@ -36,18 +36,19 @@ pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, 
     let folder = Folder::open(directory)?;
     let columns = columns(&folder)?;
     let failed = |e: io::Error| ResultError::of(Path::new("the CSV output"), e);
+    let mut rows = csv::WriterBuilder::new().from_writer(out);
     let variant = columns.has_variants.then_some("variant");
     let head = FIXED.iter().copied().chain(variant).map(str::to_owned);
     let named = columns.axes.iter().chain(&columns.metrics).map(|name| text(name));
-    write_row(out, head.chain(named)).map_err(failed)?;
+    rows.write_record(head.chain(named)).map_err(|e| failed(e.into()))?;
     let mut samples = Lines::of(&folder)?;
     for (place, sample) in samples.by_ref().enumerate() {
         let sample = sample?;
         if columns.counts.contains(&place) {
-            write_row(out, cells(&sample, &columns)).map_err(failed)?;
+            rows.write_record(cells(&sample, &columns)).map_err(|e| failed(e.into()))?;
         }
     }
-    out.flush().map_err(failed)?;
+    rows.flush().map_err(failed)?;
     Ok(samples.torn)
 }
 
@@ -115,25 +116,15 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
     cells
 }
 
-/// Joins cells that are quoted already.
-fn write_row(out: &mut dyn Write, cells: impl IntoIterator<Item = String>) -> io::Result<()> {
-    let cells: Vec<String> = cells.into_iter().collect();
-    writeln!(out, "{}", cells.join(","))
-}
-
 /// What a spreadsheet takes for the beginning of a formula, full-width forms too (OWASP, "CSV
 /// Injection"). It may look for it behind a tab or a line end.
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
-/// A cell of text: one that a spreadsheet would carry out gets an apostrophe in front, and one
-/// that a reader would break is quoted. A word that is a number stays one.
+/// A cell of text; an apostrophe in front keeps a spreadsheet from carrying it out. A word that is a
+/// number stays one.
 fn text(cell: &str) -> String {
     let is_formula = cell.starts_with(FORMULA) && !is_number(cell);
-    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
-    match is_formula || cell.contains(['"', ',', ';', '\t', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
-    }
+    if is_formula { format!("'{cell}") } else { cell.to_owned() }
 }
 
 /// Whether all of a cell is a decimal number, such as `-1.5` or `-2e-3`.
@@ -241,10 +232,10 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(write_csv(&path, &mut out).unwrap(), None);
         let expected = "order,time_unix_ns,experiment,device,trial,repeat,outcome,reason,marks,\
-            a,b,c,d,e,f,\"'+m\"\n\
-            0,1000,\"'\t=1\",\"'=HYPERLINK(\"\"x\"\")\",\"'＝1\",0,not_supported,\
-            \"'-2+cmd|' /C calc'!A0\",,\
-            \"'@SUM(A1)\",-1.5,+3e-2,\"'-inf\",\"'-\",-1.5,-0.0000000025\n";
+            a,b,c,d,e,f,'+m\n\
+            0,1000,'\t=1,\"'=HYPERLINK(\"\"x\"\")\",'＝1,0,not_supported,\
+            '-2+cmd|' /C calc'!A0,,\
+            '@SUM(A1),-1.5,+3e-2,'-inf,'-,-1.5,-0.0000000025\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -400,7 +400,7 @@ fn damage_in_the_middle_is_named_with_its_line() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_with_the_program_it_needs() {
+fn another_schema_is_refused_with_the_program_it_needs() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("run");
     let mut directory = filled(&path, 1);
@@ -409,10 +409,13 @@ fn a_newer_schema_is_refused_with_the_program_it_needs() {
     directory.append(&newer, None).unwrap();
     directory.write_run("schema = 1\nprogram = \"niclab 0.9.0\"\n").unwrap();
     let error = Stored::open(&path).unwrap_err();
-    assert!(matches!(error, ResultError::Newer { found: 2, .. }), "{error}");
+    assert!(matches!(error, ResultError::OtherSchema { found: 2, .. }), "{error}");
     directory.write_run("schema = 2\nprogram = \"niclab 0.9.0\"\n").unwrap();
     let error = Directory::resume(&path).unwrap_err().to_string();
     assert!(error.contains("use niclab 0.9.0 or newer"), "{error}");
+    directory.write_run("schema = 0\nprogram = \"niclab 0.0.9\"\n").unwrap();
+    let error = Directory::resume(&path).unwrap_err().to_string();
+    assert!(error.ends_with("has schema 0, this program reads 1: use niclab 0.0.9"), "{error}");
 }
 
 #[test]

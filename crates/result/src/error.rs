@@ -172,12 +172,12 @@ pub enum ResultError {
         /// The directory.
         path: PathBuf,
     },
-    /// The documents are of a later version of niclab.
+    /// The documents are of another version of niclab.
     #[error(
-        "{} has schema {found}, this program reads up to {known}: use {program}",
+        "{} has schema {found}, this program reads {known}: use {program}",
         path.display(), known = crate::SCHEMA
     )]
-    Newer {
+    OtherSchema {
         /// The document.
         path: PathBuf,
         /// Its schema.

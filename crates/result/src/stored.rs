@@ -129,7 +129,7 @@ fn run_toml(folder: &Folder) -> Result<String, ResultError> {
     })
 }
 
-/// Refuses a directory without a run, or with one of a later version.
+/// Refuses a directory without a run, or with one of another schema.
 fn check_run(folder: &Folder) -> Result<(), ResultError> {
     let text = run_toml(folder)?;
     let run: toml::Table = text.parse().map_err(|e: toml::de::Error| ResultError::Damaged {
@@ -147,17 +147,19 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 fn check_schema(folder: &Folder, name: &str, found: u32) -> Result<(), ResultError> {
-    if found <= SCHEMA {
+    if found == SCHEMA {
         return Ok(());
     }
-    let program = program_of(folder).unwrap_or_else(|| "a newer niclab".into());
-    Err(ResultError::Newer { path: folder.place(name), found, program })
+    let (unknown, more) =
+        if found > SCHEMA { ("a newer niclab", " or newer") } else { ("an older niclab", "") };
+    let program = program_of(folder).map_or(unknown.into(), |program| program + more);
+    Err(ResultError::OtherSchema { path: folder.place(name), found, program })
 }
 
 /// The program that wrote the directory, as its run says.
 fn program_of(folder: &Folder) -> Option<String> {
     let run: toml::Table = run_toml(folder).ok()?.parse().ok()?;
-    Some(format!("{} or newer", run.get("program")?.as_str()?))
+    Some(run.get("program")?.as_str()?.to_owned())
 }
 
 /// What every document has.
@@ -166,7 +168,7 @@ struct Versioned {
     schema: u32,
 }
 
-/// Reads a document, its schema first: a newer one is refused, not misread.
+/// Reads a document, its schema first: another one is refused, not misread.
 fn parse<T: DeserializeOwned>(
     folder: &Folder,
     name: &str,

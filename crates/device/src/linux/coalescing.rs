@@ -11,13 +11,10 @@ use std::io;
 use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use niclab_netlink::Netlink;
 use rtnetlink::packet_core::{
-    DecodeError, DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_REQUEST,
-    NetlinkDeserializable, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
-    ParseableParametrized,
+    DecodeError, DefaultNla, Emitable, NLA_F_NESTED, NlasIterator, ParseableParametrized,
 };
-use rtnetlink::sys::protocols::NETLINK_GENERIC;
-use rtnetlink::sys::{Socket, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 /// Name of the family of messages.
@@ -152,7 +149,7 @@ pub fn read(index: u32) -> io::Result<Option<Coalescing>> {
         return Ok(None);
     };
     let asked = Message { command: GET, index, values: Coalescing::default() };
-    match socket.ask(asked, 0) {
+    match socket.ask(asked) {
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
         Err(e) => Err(e),
         Ok(reply) => Ok(reply.map(|reply| reply.values).filter(|values| !values.0.is_empty())),
@@ -162,64 +159,38 @@ pub fn read(index: u32) -> io::Result<Option<Coalescing>> {
 /// Has it do this. What is not named stays.
 pub fn write(index: u32, values: &Coalescing) -> io::Result<()> {
     let socket = Ethtool::open()?.ok_or(io::ErrorKind::Unsupported)?;
-    socket.ask(Message { command: SET, index, values: values.clone() }, NLM_F_ACK).map(|_| ())
+    socket.ask(Message { command: SET, index, values: values.clone() }).map(|_| ())
 }
 
 /// A socket to the family, and its number.
 struct Ethtool {
-    socket: Socket,
+    netlink: Netlink,
     family: u16,
 }
 
 impl Ethtool {
     /// `None` where the kernel does not have it.
     fn open() -> io::Result<Option<Ethtool>> {
-        let socket = Socket::new(NETLINK_GENERIC)?;
-        socket.connect(&SocketAddr::new(0, 0))?;
+        let netlink = Netlink::generic()?;
         let name = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
         let asked = GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas: name };
-        let reply = match exchange(&socket, GenlMessage::from_payload(asked), 0) {
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
-            reply => reply?.ok_or(io::ErrorKind::InvalidData)?,
+        let answers = match netlink.request(GenlMessage::from_payload(asked), 0) {
+            Err(e) if e.error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            answers => answers?,
         };
-        let family = reply.payload.nlas.iter().find_map(|attribute| match attribute {
+        let mut attributes = answers.iter().flat_map(|answer| &answer.payload.nlas);
+        let family = attributes.find_map(|attribute| match attribute {
             GenlCtrlAttrs::FamilyId(id) => Some(*id),
             _ => None,
         });
-        Ok(family.map(|family| Ethtool { socket, family }))
+        Ok(family.map(|family| Ethtool { netlink, family }))
     }
 
-    fn ask(&self, message: Message, flags: u16) -> io::Result<Option<Message>> {
+    fn ask(&self, message: Message) -> io::Result<Option<Message>> {
         let mut message = GenlMessage::from_payload(message);
         message.set_resolved_family_id(self.family);
-        Ok(exchange(&self.socket, message, flags)?.map(|reply| reply.payload))
-    }
-}
-
-/// Sends one message and reads what comes first: the answer, or nothing but success.
-fn exchange<T>(
-    socket: &Socket,
-    message: GenlMessage<T>,
-    flags: u16,
-) -> io::Result<Option<GenlMessage<T>>>
-where
-    GenlMessage<T>: NetlinkSerializable + NetlinkDeserializable<Error = DecodeError>,
-    NetlinkPayload<GenlMessage<T>>: From<GenlMessage<T>>,
-{
-    let mut message = NetlinkMessage::from(message);
-    message.header.flags = NLM_F_REQUEST | flags;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let (bytes, _) = socket.recv_from_full()?;
-    let answer = NetlinkMessage::<GenlMessage<T>>::deserialize(&bytes)
-        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
-    match answer.payload {
-        NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        NetlinkPayload::InnerMessage(reply) => Ok(Some(reply)),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected netlink answer")),
+        let answers = self.netlink.request(message, 0)?;
+        Ok(answers.into_iter().next().map(|answer| answer.payload))
     }
 }
 

@@ -1,15 +1,14 @@
 //! Interfaces over rtnetlink: making a veth pair, giving it addresses, finding one by its address.
 //!
-//! One request and its answer at a time on a socket of its own: no runtime is needed for that. The
-//! functions work in the namespace of the thread that calls them.
+//! The functions work in the network namespace of the thread that calls them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use niclab_netlink::Netlink;
 pub use niclab_port::link::{Link, LinkCounters, find};
-use niclab_port::link::{read, request, send};
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkPayload};
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute};
@@ -30,18 +29,18 @@ pub fn make_pair(
         LinkVeth::new(near, far).mtu(mtu).set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
     let mut pair = pair.build();
     pair.attributes.extend(count());
-    request(RouteNetlinkMessage::NewLink(pair), NLM_F_CREATE | NLM_F_EXCL)?;
+    change(RouteNetlinkMessage::NewLink(pair), NLM_F_CREATE | NLM_F_EXCL)?;
     let far = || LinkUnspec::new_with_name(far);
-    request(RouteNetlinkMessage::SetLink(far().mtu(mtu).build()), 0)?;
+    change(RouteNetlinkMessage::SetLink(far().mtu(mtu).build()), 0)?;
     let moved = far().setns_by_fd(far_ns.as_raw_fd()).build();
-    request(RouteNetlinkMessage::SetLink(moved), 0)?;
+    change(RouteNetlinkMessage::SetLink(moved), 0)?;
     switch_on(near)
 }
 
 /// Switches an interface on.
 pub fn switch_on(name: &str) -> io::Result<()> {
     let message = LinkUnspec::new_with_name(name).up().build();
-    request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())
+    change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
 /// Gives an interface an address, whose first `prefix_len` bits its neighbours share. Nobody is
@@ -59,49 +58,42 @@ pub fn add_address(index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()
     };
     message.header.flags |= AddressHeaderFlags::Nodad;
     let flags = NLM_F_CREATE | NLM_F_EXCL;
-    request(RouteNetlinkMessage::NewAddress(message), flags).map(|_| ())
+    change(RouteNetlinkMessage::NewAddress(message), flags)
 }
 
 /// Name of the interface of this namespace that has an address; `None` where none has.
 pub fn of_address(address: IpAddr) -> io::Result<Option<String>> {
-    let socket = send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
-    let mut index = None;
-    'parts: loop {
-        let (part, _) = socket.recv_from_full()?;
-        let mut bytes = part.as_slice();
-        while !bytes.is_empty() {
-            let message = read(bytes)?;
-            match message.payload {
-                NetlinkPayload::Done(_) => break 'parts,
-                NetlinkPayload::Error(error) => return Err(error.to_io()),
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewAddress(of)) => {
-                    let is_it = |attribute: &AddressAttribute| match attribute {
-                        // Over a point-to-point link `Address` is the neighbour's.
-                        AddressAttribute::Local(local) => *local == address,
-                        AddressAttribute::Address(own) => *own == address,
-                        _ => false,
-                    };
-                    if of.attributes.iter().any(is_it) {
-                        index = Some(of.header.index);
-                    }
-                }
-                _ => {}
-            }
-            // Each begins at a multiple of four.
-            let len = (message.header.length as usize).next_multiple_of(4).max(4);
-            bytes = bytes.get(len..).unwrap_or_default();
+    let netlink = Netlink::route()?;
+    let is_it = |attribute: &AddressAttribute| match attribute {
+        // Over a point-to-point link `Address` is the neighbour's.
+        AddressAttribute::Local(local) => *local == address,
+        AddressAttribute::Address(own) => *own == address,
+        _ => false,
+    };
+    let all = netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+    let index = all.iter().find_map(|message| match message {
+        RouteNetlinkMessage::NewAddress(of) if of.attributes.iter().any(is_it) => {
+            Some(of.header.index)
         }
-    }
+        _ => None,
+    });
     let Some(index) = index else {
         return Ok(None);
     };
     let asked = LinkUnspec::new_with_index(index).build();
-    let reply = request(RouteNetlinkMessage::GetLink(asked), 0)?;
-    let name = |attribute: LinkAttribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name),
-        _ => None,
-    };
-    Ok(reply.and_then(|reply| reply.attributes.into_iter().find_map(name)))
+    let answers = netlink.request(RouteNetlinkMessage::GetLink(asked), 0)?;
+    Ok(answers.into_iter().find_map(|answer| {
+        let RouteNetlinkMessage::NewLink(link) = answer else { return None };
+        link.attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        })
+    }))
+}
+
+/// Has the kernel change an interface.
+fn change(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    Ok(Netlink::route()?.request(message, flags).map(|_| ())?)
 }
 
 #[cfg(test)]

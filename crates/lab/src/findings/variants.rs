@@ -1,25 +1,40 @@
 //! The findings of a run with variants: which one is faster, and by how much.
 //!
-//! A sentence appears only where the interval of the ratio excludes 1.
+//! A sentence appears only where the interval of the ratio excludes 1, or lies within a few percent
+//! of it: the variants are then the same.
 
 use niclab_result::{Finding, Quantity};
 
 use crate::compare::{Better, Verdict};
 use crate::statistics::Estimate;
-use crate::summary::variants::{FIGURE, SECTION, VariantRatio, gain, ratio_words};
+use crate::summary::variants::{FIGURE, SECTION, TOLERANCE, VariantRatio, gain, ratio_words};
 
-/// All findings, in the order of the comparisons.
+/// All findings, in the order of the comparisons. Of two variants without a difference only the
+/// first metric by which they are the same.
 pub(crate) fn findings(ratios: &[VariantRatio]) -> Vec<Finding> {
     let is_one_device = ratios.windows(2).all(|two| two[0].device == two[1].device);
-    let found = ratios.iter().filter_map(|of| finding(of, is_one_device));
-    found.collect()
+    let differs = |of: &VariantRatio| matches!(of.verdict, Verdict::Better | Verdict::Worse);
+    let is_told = |(at, of): &(usize, &VariantRatio)| {
+        let is_alike = |known: &VariantRatio| {
+            (&known.device, &known.base, &known.other) == (&of.device, &of.base, &of.other)
+        };
+        let is_first = |known: &VariantRatio| is_alike(known) && known.verdict == Verdict::Same;
+        of.verdict != Verdict::Same
+            || !ratios.iter().any(|known| is_alike(known) && differs(known))
+                && ratios.iter().position(is_first) == Some(*at)
+    };
+    let told = ratios.iter().enumerate().filter(is_told);
+    told.filter_map(|(_, of)| finding(of, is_one_device)).collect()
 }
 
 fn finding(of: &VariantRatio, is_one_device: bool) -> Option<Finding> {
     let implication = match of.verdict {
         Verdict::Better => format!("By this metric {} is the better setting.", of.other),
         Verdict::Worse => format!("By this metric {} is the better setting.", of.base),
-        Verdict::Same | Verdict::Undecided(_) => return None,
+        Verdict::Same => {
+            format!("They differ by at most {} %, which is little.", TOLERANCE * 100.0)
+        }
+        Verdict::Undecided(_) => return None,
     };
     let VariantRatio { base, other, metric, experiment, trial, .. } = of;
     let (shown, words) = speed(of).map_or_else(

@@ -12,6 +12,9 @@ use crate::run::{ExperimentRun, Run};
 use crate::statistics::{Estimate, unpaired_ratio};
 use crate::words;
 
+/// Medians that differ by less are no disagreement: no conclusion rests on so little.
+const TOLERANCE: f64 = 0.05;
+
 /// A point that two experiments measured, by the metric that its trial is made for.
 struct CommonPoint<'a> {
     cell: &'a Cell<'a>,
@@ -23,6 +26,7 @@ struct CommonPoint<'a> {
 impl CommonPoint<'_> {
     fn is_apart(&self) -> bool {
         verdict(&self.ratio) == Some(RatioVerdict::Differs)
+            && (self.ratio.low > 1.0 + TOLERANCE || self.ratio.high < 1.0 / (1.0 + TOLERANCE))
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) const SECTION: &str = "variants";
 pub(crate) const FIGURE: &str = "variants-ratios";
 
 /// Points that differ by less are the same: the default of `compare`.
-const TOLERANCE: f64 = 0.05;
+pub(crate) const TOLERANCE: f64 = 0.05;
 
 /// A headline metric under one variant, by what it is under the first.
 pub(crate) struct VariantRatio {
@@ -119,7 +119,14 @@ fn add(
         let points = group.rows.len() - points_open;
         let verdict = match ratio.ends {
             Ends::Range => Verdict::Undecided(UndecidedReason::FewRepeats),
-            Ends::Interval => of_interval(group.better, (ratio.low, ratio.high), 0.0),
+            Ends::Interval => {
+                let [found, within] = [0.0, TOLERANCE]
+                    .map(|least| of_interval(group.better, (ratio.low, ratio.high), least));
+                match found {
+                    Verdict::Undecided(_) if within == Verdict::Same => within,
+                    found => found,
+                }
+            }
         };
         let of = samples.iter().find_map(|sample| sample.metrics.get(&metric));
         let unit = of.map(|quantity| quantity.unit.clone()).unwrap_or_default();
@@ -171,7 +178,7 @@ pub(crate) fn summary(
         table("variants-points", title, &columns, compared.rows.clone()),
     ));
     tables.retain(|table| !table.rows.is_empty());
-    let is_decided = |of: &VariantRatio| matches!(of.verdict, Verdict::Better | Verdict::Worse);
+    let is_decided = |of: &VariantRatio| !matches!(of.verdict, Verdict::Undecided(_));
     let verdict = match compared.ratios.iter().any(is_decided) {
         true => ExperimentVerdict::Shown,
         false => ExperimentVerdict::CannotTell { reason: undecided(compared) },
@@ -321,6 +328,12 @@ fn figure(compared: &Compared) -> Option<Figure> {
             }),
         }
     }
+    // A logarithmic axis of a few percent has one label.
+    let points = series.iter().flat_map(|one| &one.points);
+    let is_near = points
+        .flat_map(|point| [point.low, point.high])
+        .flatten()
+        .all(|end| (0.5..=2.0).contains(&end));
     let caption = "Ratios of pairs: the same repeat of the same point. A ratio is inverted where \
                    less is better, so above 1 is better. An interval that includes 1 decides \
                    nothing.";
@@ -329,7 +342,7 @@ fn figure(compared: &Compared) -> Option<Figure> {
         title: "How much better than the first variant".into(),
         caption: caption.into(),
         x: axis("metric", "", Scale::Ordinal),
-        y: axis("times the first variant, above 1 is better", "", Scale::Log),
+        y: axis("times the first variant", "", if is_near { Scale::Linear } else { Scale::Log }),
         series,
         knees: Vec::new(),
     })

@@ -149,7 +149,7 @@ fn a_baseline_that_cannot_be_used_is_refused_before_anything_is_measured() {
         (&at("empty"), &["empty is not a result directory (it has no run.toml)"]),
         (&unmeasured, &["unmeasured has no finished measurement", "run --resume"]),
         (&linked, &["samples.jsonl is a symbolic link, not a file"]),
-        (&newer, &["run.toml has schema 999, this program reads up to 1"]),
+        (&newer, &["run.toml has schema 999, this program reads 1"]),
         (&spoilt, &["run.toml", "missing field `seed`", "restore the file from a copy"]),
         (&apart, &["nothing in common", has_other, wants]),
     ];

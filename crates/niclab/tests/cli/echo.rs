@@ -229,7 +229,9 @@ fn trials_that_nobody_answers_are_failed() {
     let device = format!("peer:{address}");
     let mut command = niclab(&["run", "echo-size", "--device", &device, "--repeats", "1"]);
     command.args(["--set", "size=64", "--set", "duration_ms=20", "-o"]).arg(&path);
-    run(command).with(6, &["nothing was measured", "answered nothing: start `niclab serve echo`"]);
+    let ended = run(command);
+    ended.with(6, &["nothing was measured", "answered nothing: start `niclab serve echo`"]);
+    assert!(!ended.err.contains("not supported"), "{}", ended.err);
     let samples = samples(&path);
     assert!(!samples.is_empty());
     for sample in samples.iter().filter(|sample| sample["trial"] != "setup") {

@@ -181,6 +181,9 @@ fn a_command_that_fails_or_is_late_is_a_failed_trial_that_says_why() {
         let ended = run(modelled(&path, &["good=true", &format!("bad={command}")], more));
         let reason = format!("the command of variant bad {expected}");
         ended.with(6, &["left out: model:connectx-5 [bad]: ", &reason, "3 times in a row"]);
+        let last = format!("\n  model:connectx-5 [bad]: {reason}");
+        ended.with(6, &["no device was measured under two variants", &last]);
+        assert!(!ended.err.contains("not supported"), "{}", ended.err);
         let failed: Vec<Value> =
             trials(&path).into_iter().filter(|of| of["outcome"] == "failed").collect();
         assert_eq!(failed.len(), 3);

@@ -306,6 +306,7 @@ pub(super) fn counts(message: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// The value of the first attribute of this kind.
+#[cfg(test)]
 pub(super) fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     while let [a, b, c, d, ..] = *bytes {
         let (len, of) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]) & !NESTED);

@@ -12,8 +12,8 @@ mod message_tests;
 
 use std::io;
 
-use rtnetlink::sys::protocols::NETLINK_ROUTE;
-use rtnetlink::sys::{Socket, SocketAddr};
+use niclab_netlink::{Netlink, RawMessage, Refusal};
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{FilterId, FilterPlace};
@@ -33,19 +33,6 @@ const PROTOCOLS: u16 = 4;
 /// The last priority that a filter can have.
 pub const PRIORITY_MAX: u16 = 1_023;
 
-const HEADER_LEN: usize = 16;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_ACK: u16 = 4;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_DUMP: u16 = 0x300;
-const NLM_F_CREATE: u16 = 0x400;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-/// Flags of an error's message: what was asked is cut, and attributes follow.
-const NLM_F_CAPPED: u16 = 0x100;
-const NLM_F_ACK_TLVS: u16 = 0x200;
-const NLMSGERR_ATTR_MSG: u16 = 1;
-
 /// Notes of what was there.
 const NOTES: NoteKind<PreviousState> = NoteKind::new("flower");
 
@@ -58,7 +45,7 @@ struct PreviousState {
 
 /// Filters on an interface, which go with this.
 pub struct Filters {
-    socket: Socket,
+    netlink: Netlink,
     interface: String,
     index: u32,
     place: FilterPlace,
@@ -71,29 +58,6 @@ pub struct Filters {
     next: u32,
 }
 
-/// Why the kernel refused, in its own words where it has some.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", self.text())]
-pub struct Refusal {
-    /// Its number.
-    pub error: io::Error,
-    /// Its words.
-    pub words: Option<String>,
-}
-
-impl Refusal {
-    fn text(&self) -> String {
-        let error = &self.error;
-        self.words.as_ref().map_or_else(|| error.to_string(), |words| format!("{words} ({error})"))
-    }
-}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
-        Refusal { error, words: None }
-    }
-}
-
 impl Filters {
     /// Makes ready for filters on an interface of the calling thread's namespace, which niclab made
     /// itself or not.
@@ -104,7 +68,7 @@ impl Filters {
     pub fn attach(link: &Link, place: FilterPlace, is_own: bool) -> Result<Filters, DeviceError> {
         let name = &link.name;
         let opening = |e| refused(&format!("opening netlink for {name}"), &e);
-        let socket = open().map_err(opening)?;
+        let netlink = Netlink::route().map_err(opening)?;
         let mut before = None;
         let mut note = None;
         if !is_own {
@@ -119,7 +83,7 @@ impl Filters {
             note = Some(mine);
         }
         let flags = NLM_F_CREATE | NLM_F_EXCL;
-        let had = match ask(&socket, RTM_NEWQDISC, flags, &message::clsact(link.index)) {
+        let had = match ask(&netlink, RTM_NEWQDISC, flags, message::clsact(link.index)) {
             Ok(_) => false,
             Err(refusal) if refusal.error.raw_os_error() == Some(libc::EEXIST) => true,
             Err(refusal) => {
@@ -133,7 +97,7 @@ impl Filters {
             note.write(name, &before)?;
         }
         let filters = Filters {
-            socket,
+            netlink,
             interface: name.clone(),
             index: link.index,
             place,
@@ -144,7 +108,7 @@ impl Filters {
             next: 1,
         };
         if was_left {
-            let cleared = clear(&filters.socket, filters.index, preferences());
+            let cleared = clear(&filters.netlink, filters.index, preferences());
             cleared.map_err(|refusal| lacks("filters", &refusal))?;
         }
         Ok(filters)
@@ -170,7 +134,7 @@ impl Filters {
         let id = FilterId { preference, protocol, handle: self.next };
         let asked = message::filter(self.index, id, flow, self.place).map_err(no_words)?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
-        ask(&self.socket, RTM_NEWTFILTER, flags, &asked).map_err(|refusal| refusal.to_string())?;
+        ask(&self.netlink, RTM_NEWTFILTER, flags, asked).map_err(|refusal| refusal.to_string())?;
         self.next += 1;
         self.filters.push(id);
         Ok(id)
@@ -182,8 +146,8 @@ impl Filters {
     /// What the kernel says.
     #[cfg(test)]
     fn counts(&self, id: FilterId) -> Result<Option<(u64, u64)>, Refusal> {
-        let reply = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
-        Ok(reply.and_then(|reply| message::counts(&reply)))
+        let answers = ask(&self.netlink, RTM_GETTFILTER, 0, message::named(self.index, id))?;
+        Ok(answers.first().and_then(|answer| message::counts(&answer.body)))
     }
 
     /// Takes all filters out.
@@ -199,7 +163,7 @@ impl Filters {
     /// # Errors
     /// What the kernel says.
     pub fn remove(&mut self, id: FilterId) -> Result<(), Refusal> {
-        ask(&self.socket, RTM_DELTFILTER, 0, &message::named(self.index, id))?;
+        ask(&self.netlink, RTM_DELTFILTER, 0, message::named(self.index, id))?;
         self.filters.retain(|known| *known != id);
         Ok(())
     }
@@ -211,7 +175,7 @@ impl Filters {
         let mut used: Vec<u16> = self.filters.iter().map(|id| id.preference).collect();
         used.sort_unstable();
         used.dedup();
-        restore(&self.socket, (&self.interface, self.index), self.before, used)?;
+        restore(&self.netlink, (&self.interface, self.index), self.before, used)?;
         self.note.take().map_or(Ok(()), Note::remove)
     }
 }
@@ -267,8 +231,8 @@ impl RuleTable for Filters {
 pub fn clean() -> Result<Vec<String>, DeviceError> {
     let mut cleaned = Vec::new();
     for (note, NoteContent { interface, process, before }, index) in NOTES.left()? {
-        let socket = open().map_err(|e| refused("opening netlink", &e))?;
-        restore(&socket, (&interface, index), before, preferences())?;
+        let netlink = Netlink::route().map_err(|e| refused("opening netlink", &e))?;
+        restore(&netlink, (&interface, index), before, preferences())?;
         note.remove()?;
         cleaned.push(format!("interface {interface}: flower filters, left by process {process}"));
     }
@@ -276,17 +240,17 @@ pub fn clean() -> Result<Vec<String>, DeviceError> {
 }
 
 fn restore(
-    socket: &Socket,
+    netlink: &Netlink,
     (interface, index): (&str, u32),
     before: PreviousState,
     used: impl IntoIterator<Item = u16>,
 ) -> Result<(), DeviceError> {
-    let restored = clear(socket, index, used).and_then(|()| {
+    let restored = clear(netlink, index, used).and_then(|()| {
         // What others put there since would go with it.
-        if before.clsact || has_filters(socket, index)? {
+        if before.clsact || has_filters(netlink, index)? {
             return Ok(());
         }
-        ask(socket, RTM_DELQDISC, 0, &message::clsact(index)).map(|_| ())
+        ask(netlink, RTM_DELQDISC, 0, message::clsact(index)).map(|_| ())
     });
     match restored {
         // It is gone, and its filters with it; or the discipline is.
@@ -303,12 +267,12 @@ fn preferences() -> impl IntoIterator<Item = u16> {
 
 /// Takes the filters of these preferences out, whoever put them there.
 fn clear(
-    socket: &Socket,
+    netlink: &Netlink,
     index: u32,
     preferences: impl IntoIterator<Item = u16>,
 ) -> Result<(), Refusal> {
     for preference in preferences {
-        match ask(socket, RTM_DELTFILTER, 0, &message::all_of(index, preference)) {
+        match ask(netlink, RTM_DELTFILTER, 0, message::all_of(index, preference)) {
             // There is none.
             Err(e) if matches!(e.error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
             done => {
@@ -320,10 +284,10 @@ fn clear(
 }
 
 /// Whether there are filters on the discipline, whoever put them there.
-fn has_filters(socket: &Socket, index: u32) -> Result<bool, Refusal> {
+fn has_filters(netlink: &Netlink, index: u32) -> Result<bool, Refusal> {
     for parent in [message::INGRESS, message::EGRESS] {
-        let all = message::all_at(index, parent);
-        if ask(socket, RTM_GETTFILTER, NLM_F_DUMP, &all)?.is_some() {
+        let body = message::all_at(index, parent);
+        if !netlink.dump(RawMessage { kind: RTM_GETTFILTER, body })?.is_empty() {
             return Ok(true);
         }
     }
@@ -337,58 +301,13 @@ fn lacks(what: &str, refusal: &Refusal) -> DeviceError {
     }
 }
 
-fn open() -> io::Result<Socket> {
-    let socket = Socket::new(NETLINK_ROUTE)?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.set_ext_ack(true)?;
-    Ok(socket)
-}
-
-/// Asks the kernel, and takes the last that it tells before it says that this is all.
-fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
-    let mut bytes = Vec::with_capacity(HEADER_LEN + body.len());
-    bytes.extend(((HEADER_LEN + body.len()) as u32).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
-    bytes.extend([0; 8]);
-    bytes.extend(body);
-    socket.send(&bytes, 0)?;
-    let mut reply = None;
-    loop {
-        let (answer, _) = socket.recv_from_full()?;
-        let mut rest = &answer[..];
-        while let Some(len) = rest.get(..4).and_then(|len| len.try_into().ok()) {
-            let len = u32::from_ne_bytes(len) as usize;
-            let Some(message) = rest.get(..len).filter(|_| len >= HEADER_LEN + 4) else {
-                return Err(io::Error::from(io::ErrorKind::InvalidData).into());
-            };
-            match u16::from_ne_bytes([message[4], message[5]]) {
-                NLMSG_ERROR => return verdict(message).map(|()| reply),
-                NLMSG_DONE => return Ok(reply),
-                _ => {}
-            }
-            reply = Some(message[HEADER_LEN..].to_vec());
-            rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-}
-
-/// Reads the message of an error.
-fn verdict(message: &[u8]) -> Result<(), Refusal> {
-    let word = |at: usize| message.get(at..at + 4).and_then(|word| word.try_into().ok());
-    let number = word(HEADER_LEN).map_or(0, i32::from_ne_bytes);
-    if number == 0 {
-        return Ok(());
-    }
-    let flags = u16::from_ne_bytes([message[6], message[7]]);
-    let asked = word(HEADER_LEN + 4).map_or(0, u32::from_ne_bytes) as usize;
-    let asked = if flags & NLM_F_CAPPED == 0 { asked.next_multiple_of(4) } else { HEADER_LEN };
-    let attributes = message.get(HEADER_LEN + 4 + asked..).unwrap_or_default();
-    let words = (flags & NLM_F_ACK_TLVS != 0)
-        .then(|| message::attribute(attributes, NLMSGERR_ATTR_MSG))
-        .flatten();
-    let words = words.map(|words| String::from_utf8_lossy(words).trim_end_matches('\0').to_owned());
-    Err(Refusal { error: io::Error::from_raw_os_error(-number), words })
+fn ask(
+    netlink: &Netlink,
+    kind: u16,
+    flags: u16,
+    body: Vec<u8>,
+) -> Result<Vec<RawMessage>, Refusal> {
+    netlink.request(RawMessage { kind, body }, flags)
 }
 
 #[cfg(test)]
@@ -433,8 +352,8 @@ mod tests {
                 Err(error) => return println!("SKIP {test}: {error}"),
             };
             let id = filters.insert(&drop_udp(9), 3).unwrap();
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            (0..5).for_each(|_| assert_eq!(socket.send_to(&[0; 10], "127.0.0.1:9").unwrap(), 10));
+            let netlink = UdpSocket::bind("127.0.0.1:0").unwrap();
+            (0..5).for_each(|_| assert_eq!(netlink.send_to(&[0; 10], "127.0.0.1:9").unwrap(), 10));
             let (packets, bytes) = filters.counts(id).unwrap().unwrap();
             assert_eq!((packets, bytes), (5, 5 * (14 + 20 + 8 + 10)));
             filters.remove(id).unwrap();
@@ -524,23 +443,5 @@ mod tests {
             let why = "the Ethernet type 0x88f7: flower filters have no words for that";
             assert_eq!(filters.insert(&flow, 0).unwrap_err(), why);
         });
-    }
-
-    #[test]
-    fn the_kernels_own_words_are_told() {
-        // An error of 2 to a message of 20 bytes, with a text.
-        let mut message = vec![0; 16];
-        message[6..8].copy_from_slice(&NLM_F_ACK_TLVS.to_ne_bytes());
-        message.extend((-2_i32).to_ne_bytes());
-        message.extend(20_u32.to_ne_bytes());
-        message.extend([0; 16]);
-        message.extend([10, 0, 1, 0]);
-        message.extend(b"no so\0");
-        let refusal = verdict(&message).unwrap_err();
-        assert_eq!(refusal.to_string(), "no so (No such file or directory (os error 2))");
-        message[6] = 0;
-        message[7] = 0;
-        let refusal = verdict(&message).unwrap_err();
-        assert_eq!(refusal.to_string(), "No such file or directory (os error 2)");
     }
 }

@@ -108,13 +108,15 @@ fn curves(all: &[Sized<'_>], y: impl Fn(f64, f64) -> f64) -> Vec<Series> {
             let Some(goal) = size.headline() else { continue };
             let Some(pps) = goal.found.conditional_pps else { continue };
             let x = size.shown.frame_len;
-            let (low, high) = (goal.found.lower_pps, goal.found.upper_pps);
-            let end = |pps: Option<u64>| pps.map(|pps| y(pps as f64, x));
+            // The largest load that passes may lose as much as the goal allows, so it is above the
+            // throughput.
+            let low = goal.found.lower_pps.map(|_| y(pps, x));
+            let high = goal.found.upper_pps.map(|pps| y(pps as f64, x));
             let point = Mean {
                 x,
                 y: y(pps, x),
-                low: end(low),
-                high: end(high),
+                low,
+                high,
                 repeats: 1,
                 marks: size.search.as_ref().map(|of| of.marks.to_vec()).unwrap_or_default(),
                 ..Mean::default()
@@ -135,7 +137,7 @@ fn ports(all: &[Sized<'_>]) -> Vec<f64> {
 }
 
 const SEARCHED: &str = "A curve named with a goal is the throughput by search: its error bars go \
-                        from the largest load that passes to the smallest that fails. The other \
+                        up to the smallest load that fails. The other \
                         curves are at saturating load. IMIX is drawn at its mean frame length.";
 
 fn frames(all: &[Sized<'_>]) -> Figure {

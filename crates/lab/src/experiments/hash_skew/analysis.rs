@@ -3,7 +3,7 @@
 use niclab_result::Sample;
 use serde::Deserialize;
 
-use super::metrics::{HASH_SHARES, Queue};
+use super::metrics::{BUSIEST, HASH_SHARES, Queue};
 use super::trials::TRACE;
 use crate::cells::Cell;
 use crate::summary::Results;
@@ -53,12 +53,13 @@ pub(crate) fn hash_shares(cell: &Cell<'_>) -> Vec<f64> {
     cell.samples.first().map(|sample| hash_shares_of(sample)).unwrap_or_default()
 }
 
-/// The cells of most queues and of flows that are picked equally often, or as in a trace, by flows;
-/// of several frame sizes and numbers of cores the greatest.
+/// The cells of most queues and of flows that are picked equally often, or as in a trace, by flows,
+/// whose spread over the queues is known; of several frame sizes and numbers of cores the greatest.
 fn alike<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut all = cells(results, device);
     let is_alike = |cell: &Cell<'_>| cell.is_at(&[("zipf", 0.0)]) || cell.word("zipf") == TRACE;
-    all.retain(|cell| is_alike(cell) && number(cell, "queues") > 1.0);
+    let is_spread = |cell: &Cell<'_>| cell.estimate(BUSIEST).is_some();
+    all.retain(|cell| is_alike(cell) && is_spread(cell) && number(cell, "queues") > 1.0);
     let queues = all.iter().map(|cell| number(cell, "queues")).fold(0.0, f64::max);
     all.retain(|cell| number(cell, "queues") == queues);
     // The greater ones stand behind the others.

@@ -1,6 +1,6 @@
 //! The metrics of `hash-skew`.
 
-use niclab_device::{Load, LoadObservation, QueueCounters, Rss, Setup};
+use niclab_device::{Load, LoadObservation, QueueCounters, Rate, Rss, Setup};
 use niclab_packet::flow::FlowSet;
 use serde::Deserialize;
 
@@ -97,9 +97,18 @@ impl From<&QueueCounters> for Queue {
 /// behind its end included. `shares` is what each is to get by the hash, and of no queue where
 /// nobody can tell.
 ///
+/// The software card under a saturating load takes the flows of each core as fast as that core can.
+/// So how frames spread over the queues of several cores says how fast the cores are, and nothing of
+/// the hash: there are only rates.
+///
 /// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
 /// many, which only very short trials of very slow queues show.
-pub(crate) fn put_queues(metrics: &mut Metrics, o: &LoadObservation, load: &Load, shares: &[f64]) {
+pub(crate) fn put_queues(
+    metrics: &mut Metrics,
+    o: &LoadObservation,
+    (load, cores): (&Load, u16),
+    shares: &[f64],
+) {
     let Some(device) = &o.device else { return };
     let queues: Vec<Queue> = device.queues.iter().map(Queue::from).collect();
     let all: u64 = queues.iter().map(Queue::arrived).sum();
@@ -107,9 +116,12 @@ pub(crate) fn put_queues(metrics: &mut Metrics, o: &LoadObservation, load: &Load
         return;
     }
     let (all, count) = (all as f64, queues.len() as f64);
-    let busiest = queues.iter().map(Queue::arrived).max().unwrap_or(0);
-    put(metrics, BUSIEST, busiest as f64 * count / all, "1");
-    if shares.len() == queues.len() {
+    let is_spread_by_hash = o.card_frames.is_none() || load.rate != Rate::Saturate || cores == 1;
+    if is_spread_by_hash {
+        let busiest = queues.iter().map(Queue::arrived).max().unwrap_or(0);
+        put(metrics, BUSIEST, busiest as f64 * count / all, "1");
+    }
+    if is_spread_by_hash && shares.len() == queues.len() {
         let most = shares.iter().copied().fold(0.0, f64::max);
         put(metrics, HASHED_BUSIEST, most * count, "1");
         let too_many =

@@ -36,7 +36,8 @@ impl Experiment for HashSkew {
         let reported = offered.rss.zip(offered.setup);
         let shares = reported.and_then(|(rss, setup)| hash_shares(rss, setup, load));
         let shares = shares.unwrap_or_default();
-        put_queues(&mut sample.metrics, observation, load, &shares);
+        let cores = offered.setup.map_or(1, |setup| setup.cores);
+        put_queues(&mut sample.metrics, observation, (load, cores), &shares);
         sample.counters[HASH_SHARES] = json(&shares);
     }
 }

@@ -44,7 +44,7 @@ fn metrics(queues: &[(u64, u64)], hashed: &[f64]) -> Vec<(String, f64)> {
     put_queues(
         &mut metrics,
         &LoadObservation { device, ..LoadObservation::default() },
-        &load(),
+        (&load(), 2),
         hashed,
     );
     metrics.into_iter().map(|(name, quantity)| (name, quantity.value)).collect()
@@ -93,8 +93,29 @@ fn metrics_without_data_are_left_out() {
     assert_eq!(metrics(&[(500, 0)], &[]), single);
     assert_eq!(metrics(&[(0, 0), (0, 0)], &[0.5, 0.5]), []);
     let mut none = Metrics::new();
-    put_queues(&mut none, &LoadObservation::default(), &load(), &[0.5, 0.5]);
+    put_queues(&mut none, &LoadObservation::default(), (&load(), 1), &[0.5, 0.5]);
     assert!(none.is_empty());
+}
+
+#[test]
+fn where_each_core_takes_its_flows_as_fast_as_it_can_the_spread_says_nothing_of_the_hash() {
+    let queue = |rx_frames| QueueCounters { rx_frames, ..QueueCounters::default() };
+    // The core of the even queues is faster.
+    let queues = [600, 400, 600, 400].map(queue).to_vec();
+    let device = Some(PortCounters { queues, ..PortCounters::default() });
+    let card = LoadObservation { device, card_frames: Some(2_000), ..LoadObservation::default() };
+    let names = |observation: &LoadObservation, load: &Load, cores| -> Vec<String> {
+        let mut metrics = Metrics::new();
+        put_queues(&mut metrics, observation, (load, cores), &[0.25; 4]);
+        metrics.into_keys().collect()
+    };
+    assert_eq!(names(&card, &load(), 2), ["fastest_queue_pps"]);
+    let whole = names(&card, &load(), 1);
+    assert!(whole.iter().any(|name| name == "misplaced_ratio"), "{whole:?}");
+    let clocked = Load { rate: Rate::Pps(1e6), ..load() };
+    assert_eq!(names(&card, &clocked, 2), whole, "frames come to all cores by one clock");
+    let other = LoadObservation { card_frames: None, ..card };
+    assert_eq!(names(&other, &load(), 2), whole, "a device whose generator sends all flows");
 }
 
 #[test]

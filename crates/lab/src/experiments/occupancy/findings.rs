@@ -209,7 +209,11 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     let ratio = paired(full, empty, metric)?;
     let verdict = verdict(&ratio)?;
     let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
-    let is_overloaded = full.estimate("loss_ratio").is_some_and(|loss| loss.low > LOSS_MAX);
+    // Where the empty table loses as much, the rules are not the cause.
+    let [lost, lost_empty] = [full, empty].map(|cell| cell.estimate("loss_ratio"));
+    let is_overloaded = lost
+        .zip(lost_empty)
+        .is_some_and(|(full, empty)| full.low > LOSS_MAX && full.low > empty.high);
     let implication = match verdict {
         _ if is_overloaded => {
             "The full table does not sustain this rate: frames queue and are lost."
