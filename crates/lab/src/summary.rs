@@ -94,8 +94,11 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let found = experiment.kind.of().findings(&results);
         if let Some(differs) = beside_published::verdict(&results) {
             drawn.verdict = differs;
-        } else if found.is_empty() {
-            let reason = warnings.first().cloned().unwrap_or_default();
+        } else if found.iter().all(Finding::is_vague) {
+            let reason = match found.is_empty() {
+                true => warnings.first().cloned().unwrap_or_default(),
+                false => findings::VAGUE.to_owned(),
+            };
             drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
         summary.experiments.push(drawn);
@@ -115,6 +118,9 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.experiments.insert(0, side_by_side);
         let found = findings::placements::findings(&placements::rows(run, samples));
         summary.findings.splice(0..0, found);
+    }
+    for finding in summary.findings.iter_mut().filter(|finding| finding.is_vague()) {
+        finding.implication = findings::VAGUE.to_owned();
     }
     // Where too little was measured a figure is not drawn.
     let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
@@ -157,7 +163,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures,
         tables: of.tables(results),

@@ -111,10 +111,10 @@ fn verdict_beside_published(device: &str, own: &[(f64, f64)], repeats: u32) -> E
 }
 
 #[test]
-fn a_device_that_equals_what_is_published_of_it_is_shown() {
+fn a_device_that_equals_what_is_published_of_it_answers_its_question() {
     let own = [(16_000.0, 95.0)];
     let verdict = verdict_beside_published("model:connectx-5", &own, 6);
-    assert_eq!(verdict, ExperimentVerdict::Shown, "95 lies among the published runs");
+    assert_eq!(verdict, ExperimentVerdict::Answered, "95 lies among the published runs");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn where_nothing_is_published_of_a_device_or_there_is_no_interval_nothing_differ
     let own = [(32_000.0, 50.0)];
     for (device, repeats) in [("soft", 6), ("model:e810", 6), ("model:connectx-5", 5)] {
         let verdict = verdict_beside_published(device, &own, repeats);
-        assert_eq!(verdict, ExperimentVerdict::Shown, "{device}, {repeats} repeats");
+        assert_eq!(verdict, ExperimentVerdict::Answered, "{device}, {repeats} repeats");
     }
 }
 

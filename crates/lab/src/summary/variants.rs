@@ -168,7 +168,7 @@ pub(crate) fn summary(
     tables.retain(|table| !table.rows.is_empty());
     let is_decided = |of: &VariantRatio| matches!(of.verdict, Verdict::Better | Verdict::Worse);
     let verdict = match compared.ratios.iter().any(is_decided) {
-        true => ExperimentVerdict::Shown,
+        true => ExperimentVerdict::Answered,
         false => ExperimentVerdict::CannotTell { reason: undecided(compared) },
     };
     Some(ExperimentSummary {

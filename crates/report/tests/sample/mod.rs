@@ -256,7 +256,7 @@ fn occupancy() -> ExperimentSummary {
     ExperimentSummary {
         name: "occupancy".to_owned(),
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: vec![soft_testbed(), ring],
         figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
         tables: vec![ReportTable {
@@ -390,7 +390,7 @@ fn update() -> ExperimentSummary {
     ExperimentSummary {
         name: "update".to_owned(),
         question: "What do packets see while the control side changes rules?".to_owned(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: vec![soft_testbed()],
         figures: vec![rate, batch()],
         tables: Vec::new(),
