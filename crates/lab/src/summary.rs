@@ -101,6 +101,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             };
             drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
+        drawn.beside_published = beside_published::sentences(&results);
         summary.experiments.push(drawn);
         summary.warnings.extend(warnings);
         let of = |finding| Finding { experiment: experiment.name.clone(), ..finding };
@@ -167,6 +168,8 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures,
         tables: of.tables(results),
+        terms: of.terms().to_owned(),
+        beside_published: String::new(),
     }
 }
 

@@ -77,6 +77,8 @@ struct ExperimentView<'a> {
     name: &'a str,
     question: &'a str,
     verdict: VerdictView<'a>,
+    beside_published: &'a str,
+    terms: &'a str,
     /// Its first finding, the next ones, and the others, which are folded: vague ones always are.
     answer: Option<FindingView<'a>>,
     findings: Vec<FindingView<'a>>,
@@ -341,6 +343,8 @@ fn experiment_view<'a>(
         name: &of.name,
         question: &of.question,
         verdict: verdict(&of.verdict),
+        beside_published: &of.beside_published,
+        terms: &of.terms,
         answer: open.first().map(view),
         findings: open.iter().skip(1).map(view).collect(),
         others: others.iter().map(view).collect(),

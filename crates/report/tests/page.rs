@@ -324,3 +324,15 @@ fn a_vague_finding_is_folded_however_few_there_are() {
     assert!(!before.contains(&sentence), "neither on top nor open");
     assert!(folded.contains(&sentence) && folded.contains("1 more finding"));
 }
+
+#[test]
+fn a_section_says_how_its_device_stands_to_publications_and_what_words_mean() {
+    let mut summary = sample::summary();
+    let (beside, terms) = ("soft agrees with its figures.", "Group 0 comes first.");
+    summary.experiments[0].beside_published = beside.to_owned();
+    summary.experiments[0].terms = terms.to_owned();
+    let page = page(&summary);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place(beside) < place("class=\"answer\"") && place("class=\"answer\"") < place(terms));
+    assert!(place(terms) < place("class=\"folded\""));
+}

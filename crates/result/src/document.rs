@@ -286,6 +286,13 @@ pub struct ExperimentSummary {
     /// How far it is answered.
     #[serde(default)]
     pub verdict: ExperimentVerdict,
+    /// A line for the devices with published figures of their own: which of them agree, and which
+    /// cannot be compared and why. Empty without such devices.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub beside_published: String,
+    /// The meaning of words in its findings; empty if all are plain.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub terms: String,
     /// What stands where during the measurement.
     pub testbeds: Vec<TestbedSummary>,
     /// Its figures, in reading order.

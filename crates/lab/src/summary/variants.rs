@@ -178,6 +178,7 @@ pub(crate) fn summary(
         testbeds: Vec::new(),
         figures: figure(compared).into_iter().collect(),
         tables,
+        ..ExperimentSummary::default()
     })
 }
 

@@ -274,6 +274,7 @@ fn occupancy() -> ExperimentSummary {
             .map(|row| row.map(str::to_owned).to_vec())
             .to_vec(),
         }],
+        ..ExperimentSummary::default()
     }
 }
 
@@ -394,6 +395,7 @@ fn update() -> ExperimentSummary {
         testbeds: vec![soft_testbed()],
         figures: vec![rate, batch()],
         tables: Vec::new(),
+        ..ExperimentSummary::default()
     }
 }
 
@@ -453,6 +455,7 @@ fn latency() -> ExperimentSummary {
         testbeds: vec![soft_testbed()],
         figures: vec![cdf, applications(), application_boxes()],
         tables: Vec::new(),
+        ..ExperimentSummary::default()
     }
 }
 

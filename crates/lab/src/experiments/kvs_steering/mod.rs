@@ -36,6 +36,13 @@ impl Experiment for KvsSteering {
 
     in_its_files!();
 
+    fn terms(&self) -> &'static str {
+        "With rss the card spreads requests over the cores by their flow. With steer it sends each \
+         request to the core that owns the key. With dma it also writes the items and answers for \
+         them. Passes are staged: all requests lie in memory before the clock starts, so there is \
+         no wire, no latency and no loss."
+    }
+
     fn task_s(&self, task: &Task) -> Option<f64> {
         let Task::Store(serving) = task else { return None };
         // Passes that are watched take a part of the measured time again.

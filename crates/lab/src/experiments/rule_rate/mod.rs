@@ -38,6 +38,14 @@ impl Experiment for RuleRate {
         }
     }
 
+    fn terms(&self) -> &'static str {
+        super::GROUPS_AND_CALLS
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("single calls, at other numbers of rules")
+    }
+
     fn published(
         &self,
         results: &Results<'_>,
