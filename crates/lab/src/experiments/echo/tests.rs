@@ -163,10 +163,13 @@ fn ours_stands_beside_the_published_table_in_both_directions() {
     let at = |host: &str, column: &str| cell_at(table, &[("host", host)], column);
     assert_eq!(at("known", "64 B, us"), "20.08 (26.77)");
     assert_eq!(at("CX-4Lx, host", "1024 B, us"), "23.28 (22.42)");
+    assert_eq!(table.rows.len(), 1 + 7, "all rows of the study");
+    // The figure has those whose client ran on a host.
     let figure = &summary.experiments[0].figures[0];
-    let published =
-        figure.series.iter().filter(|series| series.origin == Origin::Published).count();
-    assert_eq!(published, 7);
+    let of_study = figure.series.iter().filter(|of| of.origin == Origin::Published);
+    let names: Vec<&str> = of_study.map(|of| of.name.as_str()).collect();
+    let hosts = ["CX-4Lx, host", "Stingray, host", "BlueField2, host"];
+    assert!(hosts.map(|host| format!("{host} (published)")).iter().eq(names.iter()), "{names:?}");
 }
 
 #[test]
@@ -300,4 +303,27 @@ fn what_may_cost_something_or_nothing_is_no_finding() {
     };
     assert!(has(ids("echo-features", is_qdisc, [1.0; 6]), "echo-features-qdisc"));
     assert!(!has(ids("echo-features", is_qdisc, undecided), "echo-features-qdisc"));
+}
+
+#[test]
+fn a_longer_message_that_takes_less_time_is_a_warning() {
+    let warnings = |factors: [f64; 6]| {
+        let mut measured = measured(&mut Hosts::new(), "echo-size", &[]);
+        let is_long = |sample: &&mut niclab_result::Sample| {
+            let word = |axis: &str| sample.point[axis].to_string();
+            word("transport") == "tcp" && word("size") == "1024"
+        };
+        for sample in measured.samples.iter_mut().filter(is_long) {
+            let value = sample.metrics.get_mut(RTT);
+            value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+        }
+        let all = measured.summary().warnings;
+        all.into_iter().filter(|of| of.contains("not from the length")).collect::<Vec<String>>()
+    };
+    assert_eq!(warnings([1.0; 6]), [] as [String; 0]);
+    let [warning] = &warnings([0.5; 6])[..] else { panic!("one line a device") };
+    let start = "known: over TCP a round trip of 1,024 B takes 12.";
+    assert!(warning.starts_with(start), "{warning}");
+    assert!(warning.contains(", less than 24.3 us of 256 B."), "{warning}");
+    assert_eq!(warnings([0.5, 1.2, 0.5, 1.2, 0.5, 1.2]), [] as [String; 0], "they overlap");
 }
