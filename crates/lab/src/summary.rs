@@ -130,7 +130,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         finding.figure = finding.figure.take().filter(|id| drawn.contains(&id.as_str()));
     }
     if summary.partial {
-        let text = "The run was cut short: what was finished is shown; go on with --resume.";
+        let text = "The run was cut short: this is what was finished. Continue with --resume.";
         summary.warnings.insert(0, text.into());
     }
     summary
@@ -281,7 +281,7 @@ fn trace_warnings(trace: &Trace) -> Vec<String> {
     let path = trace.path.display();
     let TraceFrames { frames, frames_padded, .. } = trace.frames;
     let padded = format!(
-        "{path}: {} of {} frames are too short for Ethernet: they are sent filled up with zeros.",
+        "{path}: {} of {} frames are too short for Ethernet: niclab pads them with zeros.",
         whole(frames_padded),
         whole(frames)
     );

@@ -38,7 +38,7 @@ Exit codes:
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run or `measure` came to its end and has measured nothing
-  7    `rules check --strict` has found something to mend, and every file could be used
+  7    `rules check --strict` has found rules to fix, and every file could be used
   8    `compare` has found a regression
   9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
        of `nic ctl` is not there or went away

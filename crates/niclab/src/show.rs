@@ -63,7 +63,7 @@ fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Fai
         writeln!(out, "{}", wrapped(&summary.placement, width))?;
     }
     if summary.partial {
-        writeln!(out, "This run was cut short: what was finished is shown.")?;
+        writeln!(out, "This run was cut short: this is what was finished.")?;
     }
     for warning in &summary.warnings {
         writeln!(out, "{}", wrapped(&format!("warning: {warning}"), width))?;

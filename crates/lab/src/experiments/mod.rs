@@ -154,8 +154,8 @@ pub(crate) trait Experiment: Sync {
 
     /// Why points that the machine disturbed are not to be trusted.
     fn disturbed_words(&self) -> &'static str {
-        "had stalls of the machine in more than four fifths of their slices, or in all in which a \
-         frame was dealt with: do not trust their throughput, loss and tails of latency; measure \
+        "had stalls of the machine in more than four fifths of their slices, or in all slices \
+         with frames: do not trust their throughput, loss and tails of latency; measure \
          them again on a calmer machine"
     }
 

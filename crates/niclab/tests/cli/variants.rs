@@ -289,7 +289,7 @@ fn commands_of_a_foreign_directory_are_shown_and_run_only_where_it_is_trusted() 
     let refused = resume(&path, &[]);
     refused.with(
         4,
-        &["names what is not niclab's own", "command of variant a: touch ", "--trust"],
+        &["names things that are not niclab's own", "command of variant a: touch ", "--trust"],
     );
     assert!(!refused.err.contains('\u{1b}') && !note.exists(), "{refused:?}");
     resume(&path, &["--variant", "a=true", "--variant", "b=true"]).with(4, &["has other variants"]);

@@ -65,9 +65,8 @@ impl Experiment for KvsSteering {
     }
 
     fn disturbed_words(&self) -> &'static str {
-        "had a core taken away by the machine in all passes of half of their repeats or more: do \
-         not trust what they answer and what a request takes; measure them again on a calmer \
-         machine"
+        "lost a core to other programs in all passes of at least half of their repeats: do not \
+         trust their rate and core time; measure them again on a calmer machine"
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Station] {
