@@ -2,42 +2,56 @@
 //!
 //! A finding that the data do not support does not appear. Its verdict follows from the interval:
 //! a difference whose interval holds "no difference" is no finding ([`verdict`],
-//! [`Estimate::excludes`]).
+//! [`Estimate::excludes`]). Nothing follows from a vague finding ([`VAGUE`]), and the report folds
+//! it.
 //!
 //! A figure that shows the generator's limit is never called the device's. The sentence says "at
 //! least" and gives the lower end of the interval ([`Estimate::at_least`]), and no ratio is taken
 //! from it, for it could come out too good. There the time that the device's core was busy tells
 //! what a frame costs, where the device tells it.
 
+pub(crate) mod number;
 pub(crate) mod placements;
 pub(crate) mod variants;
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
+use self::number::Number;
 use crate::cells::Cell;
 pub(crate) use crate::statistics::REPEATS_MIN;
 use crate::statistics::{self, Ends, Estimate};
 
-/// A sentence about a device, with its number: the median of an estimate and its interval, unless
-/// that has no width and is known exactly.
+/// A sentence about a device, with its number.
+///
+/// # Panics
+///
+/// In debug builds, if the sentence has an estimate in another unit than its interval will have.
 pub(crate) fn told(
     device: &str,
     id: String,
-    (e, unit): (&Estimate, &str),
+    number: Number,
     (sentence, implication): (String, &str),
     figure: Option<String>,
 ) -> Finding {
+    debug_assert!(
+        !number.is_estimate || sentence.contains(&number.to_string()),
+        "{id}: `{number}` is not in: {sentence}"
+    );
     Finding {
         id: format!("{device}-{id}"),
         sentence,
-        value: Quantity { value: e.median, unit: unit.into() },
-        interval: e.interval().filter(|(low, high)| low < high),
+        value: number.value,
+        interval: number.interval,
         implication: implication.into(),
         figure,
         device: device.to_owned(),
         experiment: String::new(),
     }
 }
+
+/// What follows from a vague finding ([`Finding::is_vague`]).
+pub(crate) const VAGUE: &str = "Nothing follows: the ends of the interval are more than a factor \
+                                of 10 apart. Use more repeats or a calmer machine.";
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 pub(crate) const NO_COST: f64 = 0.1;

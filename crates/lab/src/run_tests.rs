@@ -371,7 +371,9 @@ fn a_value_that_combines_with_no_other_is_reported() {
         let words = run.experiments[0].plan_words().into_iter();
         words.filter(|words| !words.contains("to fit the budget")).collect::<Vec<String>>()
     };
-    let of = |what: &str| format!("nothing is asked at {what}: it goes with no other");
+    let of = |what: &str| {
+        format!("no trial uses {what}: it cannot be combined with the other values given")
+    };
     assert_eq!(message("rule-rate", &["threads=1", "calls=single,queue"]), [of("calls=single")]);
     let changes = ["change=actions,values", "calls=queue", "traffic=none"];
     assert_eq!(message("rule-update", &changes), [of("change=values")]);

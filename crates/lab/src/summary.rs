@@ -94,10 +94,14 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let found = experiment.kind.of().findings(&results);
         if let Some(differs) = beside_published::verdict(&results) {
             drawn.verdict = differs;
-        } else if found.is_empty() {
-            let reason = warnings.first().cloned().unwrap_or_default();
+        } else if found.iter().all(Finding::is_vague) {
+            let reason = match found.is_empty() {
+                true => warnings.first().cloned().unwrap_or_default(),
+                false => findings::VAGUE.to_owned(),
+            };
             drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
+        drawn.beside_published = beside_published::sentences(&results);
         summary.experiments.push(drawn);
         summary.warnings.extend(warnings);
         let of = |finding| Finding { experiment: experiment.name.clone(), ..finding };
@@ -116,6 +120,9 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let found = findings::placements::findings(&placements::rows(run, samples));
         summary.findings.splice(0..0, found);
     }
+    for finding in summary.findings.iter_mut().filter(|finding| finding.is_vague()) {
+        finding.implication = findings::VAGUE.to_owned();
+    }
     // Where too little was measured a figure is not drawn.
     let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     let drawn: Vec<&str> = figures.map(|figure| figure.id.as_str()).collect();
@@ -123,7 +130,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         finding.figure = finding.figure.take().filter(|id| drawn.contains(&id.as_str()));
     }
     if summary.partial {
-        let text = "The run was cut short: what was finished is shown; go on with --resume.";
+        let text = "The run was cut short: this is what was finished. Continue with --resume.";
         summary.warnings.insert(0, text.into());
     }
     summary
@@ -157,10 +164,12 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures,
         tables: of.tables(results),
+        terms: of.terms().to_owned(),
+        beside_published: String::new(),
     }
 }
 
@@ -272,7 +281,7 @@ fn trace_warnings(trace: &Trace) -> Vec<String> {
     let path = trace.path.display();
     let TraceFrames { frames, frames_padded, .. } = trace.frames;
     let padded = format!(
-        "{path}: {} of {} frames are too short for Ethernet: they are sent filled up with zeros.",
+        "{path}: {} of {} frames are too short for Ethernet: niclab pads them with zeros.",
         whole(frames_padded),
         whole(frames)
     );

@@ -87,9 +87,14 @@ const PUBLISHED_2A: [(f64, f64); 5] = [
 ];
 
 /// The verdict on a device of this name that has these throughputs at some numbers of rules, and
-/// the published ones at the others.
-fn verdict_beside_published(device: &str, own: &[(f64, f64)], repeats: u32) -> ExperimentVerdict {
-    let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &[], repeats);
+/// the published ones at the others; and what is said beside it.
+fn beside_published(
+    device: &str,
+    set: &[&str],
+    own: &[(f64, f64)],
+    repeats: u32,
+) -> (ExperimentVerdict, String) {
+    let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], set, repeats);
     bench.execute();
     bench.run.devices[0].name = device.to_owned();
     for sample in &mut bench.store.samples {
@@ -107,20 +112,23 @@ fn verdict_beside_published(device: &str, own: &[(f64, f64)], repeats: u32) -> E
         }
     }
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    summary.experiments[0].verdict.clone()
+    let of = &summary.experiments[0];
+    (of.verdict.clone(), of.beside_published.clone())
 }
 
 #[test]
-fn a_device_that_equals_what_is_published_of_it_is_shown() {
+fn a_device_that_equals_what_is_published_of_it_answers_its_question() {
     let own = [(16_000.0, 95.0)];
-    let verdict = verdict_beside_published("model:connectx-5", &own, 6);
-    assert_eq!(verdict, ExperimentVerdict::Shown, "95 lies among the published runs");
+    let (verdict, said) = beside_published("model:connectx-5", &[], &own, 6);
+    assert_eq!(verdict, ExperimentVerdict::Answered, "95 lies among the published runs");
+    assert_eq!(said, "model:connectx-5 agrees with its published figures at all of 5 points.");
 }
 
 #[test]
 fn a_device_that_differs_from_what_is_published_of_it_says_so_with_both_figures() {
     let own = [(16_000.0, 90.0), (32_000.0, 50.0)];
-    let verdict = verdict_beside_published("model:connectx-5", &own, 6);
+    let (verdict, said) = beside_published("model:connectx-5", &[], &own, 6);
+    assert_eq!(said, "", "the verdict says it");
     let difference = "Differs from published at 2 of 5 compared points. The largest difference: \
                       model:connectx-5 has 50.0 Gbps with 32,000 rules in group 0 (95 % interval \
                       50.0 to 50.0), published 82.3 Gbps (runs from 82.2 to 82.6, PAM 2021, figure \
@@ -133,9 +141,25 @@ fn a_device_that_differs_from_what_is_published_of_it_says_so_with_both_figures(
 fn a_device_without_published_values_or_intervals_does_not_differ() {
     let own = [(32_000.0, 50.0)];
     for (device, repeats) in [("soft", 6), ("model:e810", 6), ("model:connectx-5", 5)] {
-        let verdict = verdict_beside_published(device, &own, repeats);
-        assert_eq!(verdict, ExperimentVerdict::Shown, "{device}, {repeats} repeats");
+        let (verdict, _) = beside_published(device, &[], &own, repeats);
+        assert_eq!(verdict, ExperimentVerdict::Answered, "{device}, {repeats} repeats");
     }
+}
+
+#[test]
+fn a_device_that_cannot_be_compared_with_what_is_published_of_it_says_why() {
+    let said = |device, set: &[&str], repeats| beside_published(device, set, &[], repeats).1;
+    assert_eq!(
+        said("model:connectx-5", &["frame=64"], 6),
+        "model:connectx-5 is not compared with its published figures: they are of 1500 B frames \
+         that match no rule; this run has 64 B frames."
+    );
+    assert_eq!(
+        said("model:connectx-5", &[], 5),
+        "model:connectx-5 is not compared with its published figures: fewer than 6 repeats have \
+         no interval."
+    );
+    assert_eq!(said("soft", &["frame=64"], 6), "", "nothing is published of it");
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn the_table_tells_goals_bounds_and_shares_and_the_finding_the_headline() {
     );
     let asked = "0.5 % loss, trials of 100 ms, 500 ms in all, 50 % of it may exceed, width 1 %";
     assert_eq!((cell(1, "asked for"), cell(1, "marks")), (asked, ""));
-    assert_eq!(cell(2, "asked for"), "0 % loss, one trial of 1,000 ms (there: 60 s), width 1 %");
+    assert_eq!(cell(2, "asked for"), "0 % loss, one trial of 1.00 s (there: 60 s), width 1 %");
     let finding =
         summary.findings.iter().find(|f| f.id == "simulated-searched-throughput").unwrap();
     let message = ["by MLRsearch (RFC 9971)", "nothing without loss (NDR)", "at 0.5 % loss (PDR)"];

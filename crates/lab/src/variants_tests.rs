@@ -106,29 +106,30 @@ fn a_variant_that_is_slower_is_found_and_by_how_much() {
         (first.experiment.as_str(), summary.experiments[0].name.as_str()),
         (SECTION, SECTION)
     );
-    assert!(first.sentence.starts_with("slow is 0.9"), "{}", first.sentence);
-    assert!(first.sentence.contains(" x as fast as fast by throughput_pps"), "{}", first.sentence);
+    assert!(first.sentence.starts_with("slow is "), "{}", first.sentence);
+    let slower = " % slower than fast by throughput_pps";
+    assert!(first.sentence.contains(slower), "{}", first.sentence);
     assert_eq!(first.implication, "By this metric fast is the better setting.");
     assert_eq!(first.figure.as_deref(), Some("variants-ratios"));
     let (low, high) = first.interval.unwrap();
-    assert!(high < 1.0 && low < first.value.value && first.value.value < high);
-    assert_eq!(summary.experiments[0].verdict, ExperimentVerdict::Shown);
+    assert!(0.0 < low && low < first.value.value && first.value.value < high && high < 10.0);
+    assert_eq!(first.value.unit, "% slower");
+    assert_eq!(summary.experiments[0].verdict, ExperimentVerdict::Answered);
     // Of three the first one is what the others are compared with.
     let three = executed(Nature::default(), &["a=1", "b=1.1", "c=0.9"], &ONE, (12, 3));
     let found = summary_of(&three);
-    assert_eq!(found, ["b is 1.1 x as fast as a", "c is 0.9 x as fast as a"]);
+    assert_eq!(found, ["b is 10 % faster than a", "c is 10 % slower than a"]);
 }
 
-/// What the findings on variants say in front of the interval, with one digit.
+/// What the findings on variants say in front of the metric, to ten percent.
 fn summary_of(bench: &Bench) -> Vec<String> {
     let summary = summary(bench);
     let of = summary.findings.iter().filter(|of| of.experiment == SECTION);
     of.map(|of| {
-        let (head, rest) = of.sentence.split_once(" (").unwrap();
-        let (_, tail) = rest.split_once(") ").unwrap();
-        let (name, ratio) = head.rsplit_once(' ').unwrap();
-        let ratio: f64 = ratio.parse().unwrap();
-        format!("{name} {ratio:.1} {}", tail.split(" by ").next().unwrap())
+        let (number, _) = of.value.words(of.interval);
+        let tens = format!(" {:.0} ", (of.value.value / 10.0).round() * 10.0);
+        let head = of.sentence.split(" by ").next().unwrap();
+        head.replacen(&format!(" {number} "), &tens, 1)
     })
     .collect()
 }
@@ -149,7 +150,7 @@ fn variants_that_do_nothing_are_called_different_in_one_of_twenty_runs_at_most()
             let is_decided = |of: &VariantRatio| !matches!(of.verdict, Verdict::Undecided(_));
             let is_any_decided = all.ratios.iter().any(is_decided);
             let has = summary.findings.iter().any(|of| of.experiment == SECTION);
-            let is_shown = summary.experiments[0].verdict == ExperimentVerdict::Shown;
+            let is_shown = summary.experiments[0].verdict == ExperimentVerdict::Answered;
             assert_eq!((has, is_shown), (is_any_decided, is_any_decided), "seed {seed}");
         }
     }
@@ -165,7 +166,7 @@ fn variants_that_differ_by_at_most_a_few_percent_are_called_the_same() {
     let all = ratios(&bench);
     assert_eq!(all.ratios.iter().find(of_throughput).unwrap().verdict, Verdict::Same);
     let summary = summary(&bench);
-    assert_eq!(summary.experiments[0].verdict, ExperimentVerdict::Shown);
+    assert_eq!(summary.experiments[0].verdict, ExperimentVerdict::Answered);
     let finding = summary.findings.iter().find(|of| of.id.ends_with("throughput_pps")).unwrap();
     assert_eq!(finding.implication, "They differ by at most 5 %, which is little.");
     let (low, high) = finding.interval.unwrap();
@@ -320,7 +321,7 @@ fn a_run_that_is_cut_short_goes_on_with_its_pairs() {
     assert_eq!(bench.execute(), RunEnd::Complete);
     let planned = bench.run.experiments[0].order.len();
     assert_eq!((trials(&bench).len(), bench.host.commands), (planned, planned));
-    assert_eq!(summary_of(&bench), ["b is 0.9 x as fast as a"]);
+    assert_eq!(summary_of(&bench), ["b is 10 % slower than a"]);
     let tables = &summary(&bench).experiments[0].tables;
     let commands = tables.iter().find(|table| table.id == "variants-commands").unwrap();
     let half = (planned / 2).to_string();

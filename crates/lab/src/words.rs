@@ -1,20 +1,10 @@
 //! Numbers in prose: as many digits as they carry, thousands set apart.
 
-use niclab_result::digits;
+use niclab_result::Quantity;
+pub use niclab_result::digits::significant;
+use niclab_result::digits::{self, grouped};
 
 use crate::statistics::{Ends, Estimate};
-
-/// Three significant digits: `12.3`, `0.0123`, `1,230`.
-pub fn significant(value: f64) -> String {
-    // Rounded first: 9.9996 has its digits where 10.0 has them.
-    let rounded = format!("{value:.2e}").parse::<f64>().unwrap_or(value);
-    if rounded == 0.0 {
-        return "0".into();
-    }
-    let magnitude = rounded.abs().log10().floor() as i32;
-    let decimals = (2 - magnitude).clamp(0, 9) as usize;
-    grouped(&format!("{rounded:.decimals$}"))
-}
 
 /// A median, to the digits that where it lies supports: `0.87` of 0.8725 in 0.86 to 0.89.
 pub fn supported(estimate: &Estimate) -> String {
@@ -37,39 +27,20 @@ pub fn whole(value: f64) -> String {
     grouped(&format!("{value:.0}"))
 }
 
-/// Commas between the thousands.
-fn grouped(text: &str) -> String {
-    let (number, fraction) = text.split_once('.').map_or((text, None), |(n, f)| (n, Some(f)));
-    let mut out = String::new();
-    let digits = number.trim_start_matches('-').len();
-    for (at, digit) in number.trim_start_matches('-').chars().enumerate() {
-        if at > 0 && (digits - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    let sign = if number.starts_with('-') { "-" } else { "" };
-    match fraction {
-        Some(fraction) => format!("{sign}{out}.{fraction}"),
-        None => format!("{sign}{out}"),
-    }
+/// A quantity in the unit that fits its size: `12.3 Mpps`, `1.20 Gbps`.
+pub fn quantity(value: f64, unit: &str) -> String {
+    let (number, unit) = Quantity { value, unit: unit.to_owned() }.words(None);
+    format!("{number} {unit}")
 }
 
 /// Frames a second: `12.3 Mpps`, `830 kpps`.
 pub fn pps(value: f64) -> String {
-    if value >= 1e6 {
-        return format!("{} Mpps", significant(value / 1e6));
-    }
-    format!("{} kpps", significant(value / 1e3))
+    quantity(value, "pps")
 }
 
 /// A time given in nanoseconds: `830 ns`, `12.3 us`, `4.56 ms`.
 pub fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 1e3 => format!("{} ns", significant(ns)),
-        ns if ns < 1e6 => format!("{} us", significant(ns / 1e3)),
-        ns => format!("{} ms", significant(ns / 1e6)),
-    }
+    quantity(ns, "ns")
 }
 
 /// A size of memory: `830 B`, `12.3 kB`, `4.56 MB`.
@@ -164,21 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
-        let cases = [
-            (0.0, "0"),
-            (0.012345, "0.0123"),
-            (9.9999, "10.0"),
-            (0.99999, "1.00"),
-            (12.345, "12.3"),
-            (123.45, "123"),
-            (12_345.0, "12,300"),
-            (1_234_567.0, "1,230,000"),
-            (-4_321.0, "-4,320"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(significant(value), text);
-        }
+    fn numbers_have_their_units() {
         assert_eq!(whole(65_536.0), "65,536");
         assert_eq!(pps(12_345_678.0), "12.3 Mpps");
         assert_eq!(pps(8_300.0), "8.30 kpps");

@@ -42,7 +42,7 @@ Exit codes:
   5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run or `measure` came to its end and has measured nothing, or, with variants, no
        device under two of them
-  7    `rules check --strict` has found something to mend, and every file could be used
+  7    `rules check --strict` has found rules to fix, and every file could be used
   8    `compare` has found a regression
   9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
        of `nic ctl` is not there or went away

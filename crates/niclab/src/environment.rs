@@ -170,7 +170,7 @@ pub fn noise() -> Vec<String> {
     });
     let hypervisor = hypervisor()
         .filter(|text| text.starts_with("yes"))
-        .map(|_| "a virtual machine: gaps of its cores are not in its hands".to_owned());
+        .map(|_| "a virtual machine: its host can take the cores away at any time".to_owned());
     let isolated = text(CMDLINE)
         .filter(|cmdline| !cmdline.contains("isolcpus"))
         .map(|_| "no isolated cores: boot with isolcpus and nohz_full for the cores under test");

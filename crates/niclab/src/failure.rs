@@ -10,7 +10,7 @@
 //! | 4 | a result directory cannot be used |
 //! | 5 | a device is unknown, none could be opened, or a port of `nic` could not be |
 //! | 6 | a run, or `measure`, came to its end and has measured nothing |
-//! | 7 | `rules check --strict` has found something to mend |
+//! | 7 | `rules check --strict` has found rules to fix |
 //! | 8 | `compare` has found a regression |
 //! | 9 | `serve`, `kvs` or `--metrics` cannot have the address; `measure`'s server or `ctl`'s |
 //! |   | card is not there |
@@ -114,7 +114,7 @@ pub enum Failure {
     #[error("{0}")]
     Kvs(#[from] ServerError),
     /// A measurement that ended before its time.
-    #[error("{reason}; what was measured until then is above")]
+    #[error("{reason}; the results until then are above")]
     Lost {
         /// Why.
         reason: String,
@@ -150,7 +150,7 @@ pub enum Failure {
         reason: String,
     },
     /// A packet test that did not hold.
-    #[error("{}: {failures} expectations were not met, as is said above", path.display())]
+    #[error("{}: {failures} expectations failed, see above", path.display())]
     Untrue {
         /// The file of the test.
         path: PathBuf,
@@ -177,7 +177,7 @@ pub enum Failure {
         device: String,
     },
     /// Files of rules, of which there was something to say.
-    #[error("--strict: there is something to mend in {}", named(files))]
+    #[error("--strict: fix the rules in {}", named(files))]
     Amiss {
         /// The files.
         files: Vec<PathBuf>,
@@ -370,7 +370,10 @@ pub enum Failure {
         error: ReadError,
     },
     /// The rules that a run began with are others now.
-    #[error("{}: other rules than when the run began: put them back or begin anew", path.display())]
+    #[error(
+        "{}: the rules are not those of the run: restore them, or start a new run",
+        path.display()
+    )]
     RulesChanged {
         /// The file.
         path: PathBuf,
@@ -413,8 +416,8 @@ pub enum Failure {
     },
     /// A directory would have more opened or run than niclab's own.
     #[error(
-        "{} names what is not niclab's own:\n  {}\nlook at each; where you trust whoever wrote the \
-         directory: niclab run --resume {} --trust",
+        "{} names things that are not niclab's own:\n  {}\ncheck each of them; if you trust the \
+         author of the directory: niclab run --resume {} --trust",
         directory.display(), named.join("\n  "), word(directory)
     )]
     Untrusted {

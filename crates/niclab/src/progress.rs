@@ -94,8 +94,8 @@ impl Screen {
         if let Some(RulesFile { path, rules_count, queues, rules_met }) = &run.rules {
             let rules = plural(*rules_count as usize, "rule", "rules");
             let queues = plural(usize::from(*queues), "queue", "queues");
-            let met =
-                rules_met.map_or(String::new(), |met| format!("; 0.2 s of the traffic meet {met}"));
+            let met = rules_met
+                .map_or(String::new(), |met| format!("; 0.2 s of the traffic match {met}"));
             say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
         variant_words(run).iter().for_each(|words| say(words));

@@ -319,7 +319,7 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
     let Report { shadowed, overlapped, unreachable_groups, dangling_jumps, bare, .. } = report;
     let head = format!("{} shadowed", rules(shadowed.len()));
     write_kind(out, shown_max, &head, shadowed, |Pair { line, by }| {
-        format!("line {line} never acts, for the better rule of line {by}")
+        format!("line {line} never acts: line {by} has a better rule for its packets")
     })?;
     let head = format!("{} overlapped", rules(overlapped.len()));
     write_kind(out, shown_max, &head, overlapped, |Pair { line, by }| {
@@ -380,7 +380,7 @@ fn write_kind<T>(
         writeln!(out, "    {}", line(found))?;
     }
     if found.len() > shown_max {
-        writeln!(out, "    and {} more: --all prints them", found.len() - shown_max)?;
+        writeln!(out, "    and {} more: --all lists them", found.len() - shown_max)?;
     }
     Ok(())
 }

@@ -26,6 +26,10 @@ pub fn run(directory: &Path, is_json: bool) -> Result<(), Failure> {
     for experiment in &summary.experiments {
         let question = format!("{}: {}", experiment.name, experiment.question);
         writeln!(out, "\n{}", wrapped(&question, width))?;
+        let lines = [&experiment.beside_published, &experiment.terms];
+        for line in lines.into_iter().filter(|line| !line.is_empty()) {
+            writeln!(out, "{}", wrapped(line, width))?;
+        }
         for figure in &experiment.figures {
             writeln!(out, "\n{}", one_line(&figure.title))?;
             let is_distribution =
@@ -59,7 +63,7 @@ fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Fai
         writeln!(out, "{}", wrapped(&summary.placement, width))?;
     }
     if summary.partial {
-        writeln!(out, "This run was cut short: what was finished is shown.")?;
+        writeln!(out, "This run was cut short: this is what was finished.")?;
     }
     for warning in &summary.warnings {
         writeln!(out, "{}", wrapped(&format!("warning: {warning}"), width))?;

@@ -77,7 +77,9 @@ struct ExperimentView<'a> {
     name: &'a str,
     question: &'a str,
     verdict: VerdictView<'a>,
-    /// Its first finding, the next ones, and the others, which are folded.
+    beside_published: &'a str,
+    terms: &'a str,
+    /// Its first finding, the next ones, and the others, which are folded: vague ones always are.
     answer: Option<FindingView<'a>>,
     findings: Vec<FindingView<'a>>,
     others: Vec<FindingView<'a>>,
@@ -92,11 +94,11 @@ struct ExperimentView<'a> {
 
 /// How far an experiment is answered.
 struct VerdictView<'a> {
-    /// `shown`, `differs` or `inconclusive`.
+    /// `answered`, `differs` or `inconclusive`.
     word: &'static str,
     /// The same beside the question, where there is more room.
     words: &'static str,
-    /// `shown`, `differs` or `open`: its colour.
+    /// `answered`, `differs` or `open`: its colour.
     class: &'static str,
     /// Why it cannot be told, or what differs; else empty.
     reason: &'a str,
@@ -293,7 +295,7 @@ fn trust(points: &[&niclab_result::Mean], summary: &Summary) -> String {
 }
 
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {
-    let (number, unit) = words::quantity(&finding.value, finding.interval);
+    let (number, unit) = finding.value.words(finding.interval);
     let mut figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     let shown = finding.figure.as_ref().and_then(|id| figures.find(|figure| figure.id == *id));
     FindingView {
@@ -304,7 +306,7 @@ fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'
         },
         number,
         unit,
-        interval: finding.interval.map(|ends| words::interval(&finding.value, ends)),
+        interval: finding.interval.map(|ends| finding.value.interval_words(ends)),
         figure: shown.map(|figure| (words::anchor(&figure.id), figure.title.as_str())),
     }
 }
@@ -319,15 +321,17 @@ fn experiment_view<'a>(
     summary: &'a Summary,
     specs: &mut Vec<Value>,
 ) -> ExperimentView<'a> {
-    let own = || summary.findings.iter().filter(|finding| finding.experiment == of.name);
-    let view = |finding| finding_view(finding, summary);
+    let own = summary.findings.iter().filter(|finding| finding.experiment == of.name);
+    let (vague, mut open): (Vec<&Finding>, Vec<_>) = own.partition(|finding| finding.is_vague());
+    let mut others = open.split_off(open.len().min(OPEN_COUNT_MAX));
+    others.extend(vague);
+    let view = |finding: &&'a Finding| finding_view(finding, summary);
     let mut figures: Vec<FigureView<'a>> =
         of.figures.iter().map(|figure| figure_view(figure, specs)).collect();
-    let best = best(of, own().next()).map(|at| figures.remove(at));
+    let best = best(of, open.first().copied()).map(|at| figures.remove(at));
     let (testbeds, tables) = (&of.testbeds, &of.tables);
-    let others = own().count().saturating_sub(OPEN_COUNT_MAX);
     let parts = [
-        (others, "more finding"),
+        (others.len(), "more finding"),
         (figures.len(), "more figure"),
         (tables.len(), "table"),
         (testbeds.len(), "testbed"),
@@ -339,9 +343,11 @@ fn experiment_view<'a>(
         name: &of.name,
         question: &of.question,
         verdict: verdict(&of.verdict),
-        answer: own().next().map(view),
-        findings: own().take(OPEN_COUNT_MAX).skip(1).map(view).collect(),
-        others: own().skip(OPEN_COUNT_MAX).map(view).collect(),
+        beside_published: &of.beside_published,
+        terms: &of.terms,
+        answer: open.first().map(view),
+        findings: open.iter().skip(1).map(view).collect(),
+        others: others.iter().map(view).collect(),
         best,
         folded: folded.join(", "),
         testbeds: testbeds.iter().map(drawing::drawing).collect(),
@@ -355,7 +361,7 @@ fn experiment_view<'a>(
 
 fn verdict(of: &ExperimentVerdict) -> VerdictView<'_> {
     let (word, words, class, reason) = match of {
-        ExperimentVerdict::Shown => ("shown", "shown", "shown", ""),
+        ExperimentVerdict::Answered => ("answered", "answered", "answered", ""),
         ExperimentVerdict::DiffersFromPublished { difference } => {
             ("differs", "differs from published", "differs", difference.as_str())
         }

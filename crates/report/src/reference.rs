@@ -4,7 +4,7 @@ use niclab_result::ReferenceSummary;
 
 use crate::words;
 
-/// `13 reference trials were within −3.1 % to +1.2 % of their median, 6.5 Mpps.`
+/// `13 reference trials were within −3.1 % to +1.2 % of their median, 6.50 Mpps.`
 pub(crate) fn words(of: Option<&ReferenceSummary>) -> String {
     let Some(of) = of else { return String::new() };
     let percent = |value: f64| {
@@ -17,7 +17,7 @@ pub(crate) fn words(of: Option<&ReferenceSummary>) -> String {
         more => format!("; stalls disturbed {more} more"),
     };
     let median = niclab_result::Quantity { value: of.median, unit: of.unit.clone() };
-    let (median, unit) = words::quantity(&median, None);
+    let (median, unit) = median.words(None);
     format!(
         "{} were within {} to {} of their median, {median} {unit}{disturbed}.",
         words::count(of.trials.len(), "reference trial"),
@@ -45,10 +45,10 @@ mod tests {
             disturbed: 0,
         };
         let expected = "13 reference trials were within \u{2212}10.0 % to +0.2 % of their median, \
-                        6.5 Mpps.";
+                        6.50 Mpps.";
         assert_eq!(words(Some(&of)), expected);
         of.disturbed = 2;
-        assert!(words(Some(&of)).ends_with("6.5 Mpps; stalls disturbed 2 more."));
+        assert!(words(Some(&of)).ends_with("6.50 Mpps; stalls disturbed 2 more."));
         assert_eq!(words(None), "");
         // A value that rounds to zero is not below it.
         (of.smallest, of.largest) = (6.4974e6, 6.5026e6);

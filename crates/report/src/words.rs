@@ -1,14 +1,9 @@
 //! Numbers, units, durations and marks in words a reader takes in at a glance.
 
-use niclab_result::{Mark, Quantity, digits};
+use niclab_result::Mark;
 
 /// A number with grouped thousands: integers exact, others to four significant digits.
 pub(crate) fn number(value: f64) -> String {
-    rounded(value, 4)
-}
-
-/// A number with grouped thousands: integers exact, others to so many significant digits.
-fn rounded(value: f64, digits: i32) -> String {
     let size = value.abs();
     if value == 0.0 {
         return "0".to_owned();
@@ -19,7 +14,7 @@ fn rounded(value: f64, digits: i32) -> String {
     if !(1e-4..1e15).contains(&size) {
         return format!("{value:.3e}");
     }
-    let decimals = (digits - 1 - size.log10().floor() as i32).max(0) as usize;
+    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
     let text = format!("{value:.decimals$}");
     match text.contains('.') {
         true => group(text.trim_end_matches('0').trim_end_matches('.')),
@@ -43,66 +38,6 @@ fn group(text: &str) -> String {
         out.push_str(fraction);
     }
     out
-}
-
-/// Significant digits of a finding's number.
-const FINDING_DIGITS: i32 = 3;
-
-/// A divisor for display and the unit that goes with it: rates get SI prefixes, times shrink to
-/// the largest unit that leaves the number above one, and a share of one is in percent.
-fn scaled(value: f64, unit: &str) -> (f64, String) {
-    let size = value.abs();
-    if unit == "1" {
-        return if size < 1.0 { (0.01, "%".to_owned()) } else { (1.0, String::new()) };
-    }
-    if unit == "ns" {
-        let (divisor, unit) = match size {
-            s if s >= 1e9 => (1e9, "s"),
-            s if s >= 1e6 => (1e6, "ms"),
-            s if s >= 1e3 => (1e3, "us"),
-            _ => (1.0, "ns"),
-        };
-        return (divisor, unit.to_owned());
-    }
-    let prefixed = ["k ", "M ", "G "].iter().any(|prefix| unit.starts_with(prefix));
-    let rate = matches!(unit, "pps" | "bps") || (unit.ends_with("/s") && !prefixed);
-    if !rate || size < 1e4 {
-        return (1.0, unit.to_owned());
-    }
-    let (divisor, prefix) = match size {
-        s if s >= 1e9 => (1e9, "G"),
-        s if s >= 1e6 => (1e6, "M"),
-        _ => (1e3, "k"),
-    };
-    let space = if unit.contains('/') { " " } else { "" };
-    (divisor, format!("{prefix}{space}{unit}"))
-}
-
-/// A quantity as number and unit, apart; a ratio with no more digits than its interval supports,
-/// and with two where it has none.
-pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, String) {
-    let (divisor, unit) = scaled(of.value, &of.unit);
-    let text = match of.is_ratio() {
-        true => supported(of.value, of, ends.unwrap_or((0.0, f64::INFINITY)), divisor),
-        false => rounded(of.value / divisor, FINDING_DIGITS),
-    };
-    (text, unit)
-}
-
-/// The interval around a quantity, in the unit and with the digits that [`quantity`] chose.
-pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
-    let (divisor, unit) = scaled(of.value, &of.unit);
-    let [low, high] = [ends.0, ends.1].map(|end| match of.is_ratio() {
-        true => supported(end, of, ends, divisor),
-        false => rounded(end / divisor, FINDING_DIGITS),
-    });
-    format!("{low} to {high} {unit}").trim_end().to_owned()
-}
-
-/// A number with the digits of the quantity whose interval has these ends, by its divisor.
-fn supported(one: f64, of: &Quantity, ends: (f64, f64), divisor: f64) -> String {
-    let decimals = digits::decimals(of.value / divisor, (ends.0 / divisor, ends.1 / divisor));
-    group(&format!("{:.decimals$}", one / divisor))
 }
 
 /// A length of time, to the second where it is long.
@@ -187,11 +122,6 @@ pub(crate) fn anchor(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(value: f64, unit: &str, expected: (&str, &str)) {
-        let (number, unit) = quantity(&Quantity { value, unit: unit.to_owned() }, None);
-        assert_eq!((number.as_str(), unit.as_str()), expected);
-    }
-
     #[test]
     fn numbers_are_grouped_and_rounded() {
         let cases = [
@@ -208,33 +138,6 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(number(value), expected);
         }
-    }
-
-    #[test]
-    fn quantities_are_scaled_by_their_unit() {
-        check(12_400_000.0, "pps", ("12.4", "Mpps"));
-        check(850.0, "pps", ("850", "pps"));
-        check(620_000.0, "rules/s", ("620", "k rules/s"));
-        check(32_200.0, "ns", ("32.2", "us"));
-        check(0.91, "1", ("91", "%"));
-        check(2.51, "1", ("2.5", ""));
-        check(1_234.5, "ns", ("1.23", "us"));
-        check(98.9, "Gbps", ("98.9", "Gbps"));
-        check(65_536.0, "rules", ("65,536", "rules"));
-        let value = Quantity { value: 1_500_000.0, unit: "pps".to_owned() };
-        assert_eq!(interval(&value, (900_000.0, 2e6)), "0.9 to 2 Mpps");
-    }
-
-    #[test]
-    fn a_ratio_has_the_digits_that_its_interval_supports() {
-        let value = Quantity { value: 0.872_5, unit: "of the time with rss".to_owned() };
-        let ends = (0.861_2, 0.893_1);
-        let (number, unit) = quantity(&value, Some(ends));
-        assert_eq!((number.as_str(), unit.as_str()), ("0.87", "of the time with rss"));
-        assert_eq!(interval(&value, ends), "0.86 to 0.89 of the time with rss");
-        assert_eq!(quantity(&value, None).0, "0.87");
-        let rules = Quantity { value: 65_536.0, unit: "rules".to_owned() };
-        assert_eq!(quantity(&rules, Some((65_500.0, 65_600.0))).0, "65,536");
     }
 
     #[test]

@@ -310,3 +310,29 @@ fn contradictions_are_refused() {
     let error = refuse(&|of| of.experiments[0].tables[0].rows[1].truncate(2));
     assert!(matches!(error, ReportError::RaggedTable { row: 1, cells: 2, columns: 5, .. }));
 }
+
+#[test]
+fn a_vague_finding_is_folded_however_few_there_are() {
+    let mut summary = sample::summary();
+    let sentence = summary.findings[0].sentence.clone();
+    let open = page(&summary);
+    assert!(open.contains("class=\"answer\"") && open.contains(&sentence));
+    summary.findings.truncate(1);
+    summary.findings[0].interval = Some((1e6, 11e6));
+    let page = page(&summary);
+    let (before, folded) = page.split_once("class=\"folded\"").unwrap();
+    assert!(!before.contains(&sentence), "neither on top nor open");
+    assert!(folded.contains(&sentence) && folded.contains("1 more finding"));
+}
+
+#[test]
+fn a_section_says_how_its_device_stands_to_publications_and_what_words_mean() {
+    let mut summary = sample::summary();
+    let (beside, terms) = ("soft agrees with its figures.", "Group 0 comes first.");
+    summary.experiments[0].beside_published = beside.to_owned();
+    summary.experiments[0].terms = terms.to_owned();
+    let page = page(&summary);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place(beside) < place("class=\"answer\"") && place("class=\"answer\"") < place(terms));
+    assert!(place(terms) < place("class=\"folded\""));
+}

@@ -1,4 +1,4 @@
-//! How many digits a number carries.
+//! Numbers with as many digits as they carry.
 
 /// Significant digits of a number at most.
 const DIGITS_MAX: i32 = 3;
@@ -21,9 +21,57 @@ pub fn decimals(value: f64, ends: (f64, f64)) -> usize {
     told.clamp(0, 9) as usize
 }
 
+/// Three significant digits: `12.3`, `0.0123`, `1,230`.
+pub fn significant(value: f64) -> String {
+    // Rounded first: 9.9996 has its digits where 10.0 has them.
+    let rounded = format!("{value:.2e}").parse::<f64>().unwrap_or(value);
+    if rounded == 0.0 {
+        return "0".into();
+    }
+    let magnitude = rounded.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).clamp(0, 9) as usize;
+    grouped(&format!("{rounded:.decimals$}"))
+}
+
+/// Commas between the thousands of a plain decimal number.
+pub fn grouped(text: &str) -> String {
+    let (number, fraction) = text.split_once('.').map_or((text, None), |(n, f)| (n, Some(f)));
+    let mut out = String::new();
+    let digits = number.trim_start_matches('-').len();
+    for (at, digit) in number.trim_start_matches('-').chars().enumerate() {
+        if at > 0 && (digits - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    let sign = if number.starts_with('-') { "-" } else { "" };
+    match fraction {
+        Some(fraction) => format!("{sign}{out}.{fraction}"),
+        None => format!("{sign}{out}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        let cases = [
+            (0.0, "0"),
+            (0.012345, "0.0123"),
+            (9.9999, "10.0"),
+            (0.99999, "1.00"),
+            (12.345, "12.3"),
+            (123.45, "123"),
+            (12_345.0, "12,300"),
+            (1_234_567.0, "1,230,000"),
+            (-4_321.0, "-4,320"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text);
+        }
+    }
 
     #[test]
     fn the_last_digit_is_no_finer_than_the_ends_are_apart() {

@@ -15,20 +15,13 @@ use crate::{BaselineSummary, ReferenceSummary};
 pub const SCHEMA: u32 = 1;
 
 /// A number with its unit: `pps`, `ns`, `B`, `Gbps` (L1 or L2 is said by the metric's name),
-/// `rules`. Of a ratio it is `1`, or says of what: `times …`, `of …`.
+/// `rules`. A number of times has `1`, a share `%`, a change `% more`, `% slower` and the like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
     /// The number; never NaN or infinite.
     pub value: f64,
     /// Its unit.
     pub unit: String,
-}
-
-impl Quantity {
-    /// Whether it is so many times or so much of something, by its unit.
-    pub fn is_ratio(&self) -> bool {
-        self.unit == "1" || self.unit.starts_with("times ") || self.unit.starts_with("of ")
-    }
 }
 
 /// One coordinate of a point: a number or a word.
@@ -231,17 +224,18 @@ pub const TOP_FINDINGS: usize = 7;
 
 impl Summary {
     /// At most [`TOP_FINDINGS`] findings, in their order: the first one of each experiment, then
-    /// the second ones, and so on.
+    /// the second ones, and so on. Vague findings are not among them.
     pub fn top_findings(&self) -> Vec<&Finding> {
+        let clear: Vec<&Finding> = self.findings.iter().filter(|of| !of.is_vague()).collect();
         let rank = |at: usize| {
-            let of = &self.findings[at].experiment;
-            self.findings[..at].iter().filter(|before| before.experiment == *of).count()
+            let of = &clear[at].experiment;
+            clear[..at].iter().filter(|before| before.experiment == *of).count()
         };
-        let mut places: Vec<usize> = (0..self.findings.len()).collect();
+        let mut places: Vec<usize> = (0..clear.len()).collect();
         places.sort_by_key(|&at| rank(at));
         places.truncate(TOP_FINDINGS);
         places.sort_unstable();
-        places.into_iter().map(|at| &self.findings[at]).collect()
+        places.into_iter().map(|at| clear[at]).collect()
     }
 }
 
@@ -267,6 +261,21 @@ pub struct Finding {
     pub experiment: String,
 }
 
+/// A finding is vague if the ends of its interval are more than this factor apart.
+pub const VAGUE_FACTOR: f64 = 10.0;
+
+impl Finding {
+    /// `true` if the ends of the interval are more than a factor of 10 apart. A vague finding is
+    /// not on top of a report, and nothing follows from it.
+    ///
+    /// A change in percent is not vague: between 1 % and 15 % more, the value itself is known.
+    /// `lab` words a ratio as a change only if its interval spans less than the factor.
+    pub fn is_vague(&self) -> bool {
+        let is_wide = |(low, high): (f64, f64)| low > 0.0 && high > VAGUE_FACTOR * low;
+        !self.value.is_change() && self.interval.is_some_and(is_wide)
+    }
+}
+
 /// One experiment of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentSummary {
@@ -277,6 +286,13 @@ pub struct ExperimentSummary {
     /// How far it is answered.
     #[serde(default)]
     pub verdict: ExperimentVerdict,
+    /// A line for the devices with published figures of their own: which of them agree, and which
+    /// cannot be compared and why. Empty without such devices.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub beside_published: String,
+    /// The meaning of words in its findings; empty if all are plain.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub terms: String,
     /// What stands where during the measurement.
     pub testbeds: Vec<TestbedSummary>,
     /// Its figures, in reading order.
@@ -291,7 +307,8 @@ pub struct ExperimentSummary {
 pub enum ExperimentVerdict {
     /// Its data support at least one finding.
     #[default]
-    Shown,
+    #[serde(alias = "shown")]
+    Answered,
     /// They differ from what was published of the same device.
     DiffersFromPublished {
         /// The largest difference in words, both figures in it.
@@ -495,9 +512,8 @@ pub struct Environment {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_findings_of_all_experiments_come_before_the_second_of_any() {
-        let finding = |id: &str, experiment: &str| Finding {
+    fn finding(id: &str, experiment: &str) -> Finding {
+        Finding {
             id: id.into(),
             sentence: String::new(),
             value: Quantity { value: 1.0, unit: "1".into() },
@@ -506,20 +522,39 @@ mod tests {
             figure: None,
             device: "soft".into(),
             experiment: experiment.into(),
+        }
+    }
+
+    #[test]
+    fn an_interval_of_more_than_a_decade_makes_a_finding_vague() {
+        let is_vague = |unit: &str, interval| {
+            let value = Quantity { value: 1.0, unit: unit.into() };
+            Finding { value, interval, ..finding("a", "a") }.is_vague()
         };
+        assert!(is_vague("1", Some((1.1, 69.2))));
+        assert!(!is_vague("1", Some((1.1, 11.0))));
+        assert!(is_vague("%", Some((1.0, 15.0))), "a share");
+        assert!(!is_vague("% more", Some((1.0, 15.0))), "a change");
+        assert!(!is_vague("ns", Some((0.0, 15.0))), "zero is no factor away from anything");
+        assert!(!is_vague("ns", None));
+    }
+
+    #[test]
+    fn a_vague_finding_is_not_on_top() {
+        let vague = Finding { interval: Some((1.0, 11.0)), ..finding("a1", "a") };
+        let findings = vec![vague, finding("a2", "a")];
+        let summary = Summary { findings, ..Summary::default() };
+        let top: Vec<&str> = summary.top_findings().iter().map(|of| of.id.as_str()).collect();
+        assert_eq!(top, ["a2"]);
+    }
+
+    #[test]
+    fn the_first_findings_of_all_experiments_come_before_the_second_of_any() {
         let names = ["a", "b", "c", "d", "e"];
         let all =
             names.iter().flat_map(|name| [1, 2, 3].map(|n| finding(&format!("{name}{n}"), name)));
         let summary = Summary { findings: all.collect(), ..Summary::default() };
         let top: Vec<&str> = summary.top_findings().iter().map(|of| of.id.as_str()).collect();
         assert_eq!(top, ["a1", "a2", "b1", "b2", "c1", "d1", "e1"]);
-    }
-
-    #[test]
-    fn a_unit_says_whether_its_number_is_a_ratio() {
-        let is_ratio = |unit: &&str| Quantity { value: 0.5, unit: (*unit).into() }.is_ratio();
-        let units = ["1", "times rss", "of the time with rss", "", "10", "ns", "pps", "times/s"];
-        let ratios: Vec<&str> = units.into_iter().filter(is_ratio).collect();
-        assert_eq!(ratios, ["1", "times rss", "of the time with rss"]);
     }
 }

@@ -31,6 +31,7 @@ mod folder;
 pub mod latency;
 pub mod limits;
 mod lines;
+mod quantity;
 pub mod reference;
 pub mod stored;
 

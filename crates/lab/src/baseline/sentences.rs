@@ -152,14 +152,17 @@ fn changed_words(device: &str, group: &Group, row: &Row, count: usize) -> String
     )
 }
 
-/// How far a value moved: `20 % lower`, `33 % higher`, `2.10 x higher`, `1,000 x lower`.
+/// A ratio up to this is a fraction; above it, a decrease in percent.
+const SMALL_RATIO: f64 = 0.1;
+
+/// How far a value moved: `20 % lower`, `33 % higher`, `2.10 x the`, `1/1,000 of the`.
 fn ratio_words(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "Higher".to_owned(),
-        ratio if ratio >= 2.0 => format!("{} x higher", words::significant(ratio)),
+        ratio if ratio >= 2.0 => format!("{} x the", words::significant(ratio)),
         ratio if ratio >= 1.0 => format!("{} higher", rounded_percent(ratio - 1.0)),
-        ratio if ratio > 0.0 && ratio <= 0.5 => {
-            format!("{} x lower", words::significant(1.0 / ratio))
+        ratio if ratio > 0.0 && ratio <= SMALL_RATIO => {
+            format!("1/{} of the", words::whole(1.0 / ratio))
         }
         ratio => format!("{} lower", rounded_percent(1.0 - ratio)),
     }
@@ -226,15 +229,15 @@ mod tests {
         let ratios = [0.0, 0.001, 0.5, 0.501, 0.8, 0.97, 1.0, 1.33, 2.0, 2.1, f64::INFINITY];
         let expected = [
             "100 % lower",
-            "1,000 x lower",
-            "2.00 x lower",
+            "1/1,000 of the",
+            "50 % lower",
             "50 % lower",
             "20 % lower",
             "3.0 % lower",
             "0.0 % higher",
             "33 % higher",
-            "2.00 x higher",
-            "2.10 x higher",
+            "2.00 x the",
+            "2.10 x the",
             "Higher",
         ];
         assert_eq!(ratios.map(ratio_words), expected);

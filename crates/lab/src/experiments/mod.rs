@@ -61,6 +61,13 @@ static ALL: &[&dyn Experiment] = &[
     &kvs_steering::KvsSteering,
 ];
 
+/// The meaning of groups and calls, for the experiments that change rules.
+const GROUPS_AND_CALLS: &str = "Group 0 is the table that every frame meets first; a rule of \
+                                group 0 can send a frame on to group 1. Single calls create, \
+                                change or destroy one rule each; an operation queue takes many \
+                                at a time; all changes of a transaction become visible at one \
+                                instant.";
+
 /// Names that `--set` knows, and what each means.
 pub(crate) type Axes = &'static [(&'static str, &'static str)];
 
@@ -147,8 +154,8 @@ pub(crate) trait Experiment: Sync {
 
     /// Why points that the machine disturbed are not to be trusted.
     fn disturbed_words(&self) -> &'static str {
-        "had stalls of the machine in more than four fifths of their slices, or in all in which a \
-         frame was dealt with: do not trust their throughput, loss and tails of latency; measure \
+        "had stalls of the machine in more than four fifths of their slices, or in all slices \
+         with frames: do not trust their throughput, loss and tails of latency; measure \
          them again on a calmer machine"
     }
 
@@ -162,6 +169,16 @@ pub(crate) trait Experiment: Sync {
     /// the published breakdown (APSys 2022, table 3), nanoseconds.
     fn published_split(&self, _cell: &Cell<'_>) -> Option<[f64; 3]> {
         None
+    }
+
+    /// The load of the figures that are published of a card; `None` without such figures.
+    fn published_load(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The meaning of words in its findings that the reader may not know; empty if all are plain.
+    fn terms(&self) -> &'static str {
+        ""
     }
 
     /// The values of a device at places of figures that are published of it, measured under the

@@ -7,6 +7,7 @@
 
 use niclab_result::{Finding, Quantity};
 
+use super::number::Number;
 use super::{REPEATS_MIN, told};
 use crate::placement::{Cpu, CpuPath};
 use crate::statistics::{self, Estimate, paired_ratio, unpaired_ratio};
@@ -83,22 +84,22 @@ fn soonest(
             format!("; {}, the slowest, takes {times} times as long", worst.label)
         }
     };
+    let number = Number::new(&by, "1");
     let sentence = format!(
         "{} has the shortest round trip of {} B of {} places for the {} of {head}: {}. {} takes \
-         {} times as long{how}{most}{}.",
+         {number} as long{how}{most}{}.",
         best.label,
         words::whole(size),
         found.len(),
         side.word(),
         words::time(soonest.median()),
         next.label,
-        digits(by.median),
         if soonest.part.is_some() { words::few(&by) } else { String::new() }
     );
     let implication = "A client with one request at a time gets its answer soonest there. This \
                        says nothing about throughput.";
     let id = format!("placement-{application}-{}", side.word());
-    Some(told(&best.label, id, (&by, "1"), (sentence, implication), None))
+    Some(told(&best.label, id, number, (sentence, implication), None))
 }
 
 /// Two digits behind the point: ratios of round trips are near 1.
@@ -120,6 +121,8 @@ struct Lesson {
     words: [&'static str; 2],
     /// What the number is in words.
     number: fn(f64) -> String,
+    /// The number as a quantity: its factor and its unit.
+    unit: (f64, &'static str),
     /// What follows where the median is above the bound, and where it is not.
     bound: f64,
     implications: [&'static str; 2],
@@ -137,6 +140,7 @@ const LESSONS: [Lesson; 3] = [
             "times as long as on its host's",
         ],
         number: digits,
+        unit: (1.0, "1"),
         bound: NO_COST_MAX,
         implications: [
             "The CPU nearer to the wire is not the faster one: its software takes longer.",
@@ -152,6 +156,7 @@ const LESSONS: [Lesson; 3] = [
             "of a round trip of 1,024 B, the software of both sides takes the rest",
         ],
         number: words::percent,
+        unit: (100.0, "%"),
         bound: 0.5,
         implications: [
             "Most of the time is spent in hardware, where no program can save any.",
@@ -164,6 +169,7 @@ const LESSONS: [Lesson; 3] = [
         cases: on_by_off,
         words: ["A round trip through the SmartNIC's CPU takes", "times as long as past it"],
         number: digits,
+        unit: (1.0, "1"),
         bound: NO_COST_MAX,
         implications: [
             "Let packets bypass the SmartNIC's CPU if it need not see them.",
@@ -180,11 +186,12 @@ impl Lesson {
         let theirs =
             theirs.map(|(median, range)| format!(" Published: {}{range}.", number(median)));
         let [before, behind] = self.words;
+        let (factor, unit) = self.unit;
         let implication = self.implications[usize::from(median <= self.bound)];
         Some(Finding {
             id: self.id.to_owned(),
             sentence: format!("{before} {} {behind}{range}.", number(median)),
-            value: Quantity { value: median, unit: "1".into() },
+            value: Quantity { value: factor * median, unit: unit.into() },
             interval: None,
             implication: format!("{implication}{}", theirs.unwrap_or_default()),
             figure: None,

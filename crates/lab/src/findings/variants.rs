@@ -3,11 +3,13 @@
 //! A sentence appears only where the interval of the ratio excludes 1, or lies within a few percent
 //! of it: the variants are then the same.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
+use super::number::{FAST, HIGH, comparison};
+use super::told;
 use crate::compare::{Better, Verdict};
 use crate::statistics::Estimate;
-use crate::summary::variants::{FIGURE, SECTION, TOLERANCE, VariantRatio, gain, ratio_words};
+use crate::summary::variants::{FIGURE, SECTION, TOLERANCE, VariantRatio, gain};
 
 /// All findings, in the order of the comparisons. Of two variants without a difference only the
 /// first metric by which they are the same.
@@ -37,26 +39,23 @@ fn finding(of: &VariantRatio, is_one_device: bool) -> Option<Finding> {
         Verdict::Undecided(_) => return None,
     };
     let VariantRatio { base, other, metric, experiment, trial, .. } = of;
-    let (shown, words) = speed(of).map_or_else(
-        || (of.ratio, format!("{other} has {} x the {metric} of {base}", ratio_words(&of.ratio))),
-        |speed| {
-            let ratio = ratio_words(&speed);
-            (speed, format!("{other} is {ratio} x as fast as {base} by {metric}"))
-        },
-    );
+    let (number, words) = match speed(of) {
+        Some(speed) => {
+            let (number, is_faster) = comparison(&speed, FAST);
+            (number, format!("{other} is {is_faster} {base} by {metric}"))
+        }
+        None => {
+            let (number, is_higher) = comparison(&of.ratio, HIGH);
+            (number, format!("{metric} of {other} is {is_higher} that of {base}"))
+        }
+    };
     let on = if is_one_device { String::new() } else { format!(" on {}", of.device) };
     let pairs = of.ratio.repeats;
     let sentence = format!("{words}{on} ({experiment}, {trial}; {pairs} pairs).");
-    Some(Finding {
-        id: format!("{}-variants-{other}-{base}-{experiment}-{trial}-{metric}", of.device),
-        sentence,
-        value: Quantity { value: shown.median, unit: format!("times {base}") },
-        interval: Some((shown.low, shown.high)).filter(|(low, high)| low < high),
-        implication,
-        figure: Some(FIGURE.into()),
-        device: of.device.clone(),
-        experiment: SECTION.into(),
-    })
+    let id = format!("variants-{other}-{base}-{experiment}-{trial}-{metric}");
+    let words = (sentence, implication.as_str());
+    let found = told(&of.device, id, number, words, Some(FIGURE.into()));
+    Some(Finding { experiment: SECTION.into(), ..found })
 }
 
 /// How many times as fast: of rates the ratio, of times its inverse; nothing for other metrics.

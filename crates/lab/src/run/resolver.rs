@@ -116,7 +116,11 @@ fn left_out(run: &ExperimentRun, set: &[Assignment]) -> Vec<String> {
     };
     values
         .filter(|(name, value)| !is_there(name, value))
-        .map(|(name, value)| format!("nothing is asked at {name}={value}: it goes with no other"))
+        .map(|(name, value)| {
+            format!(
+                "no trial uses {name}={value}: it cannot be combined with the other values given"
+            )
+        })
         .collect()
 }
 

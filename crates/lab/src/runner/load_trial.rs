@@ -23,7 +23,7 @@ impl Runner<'_> {
     ) -> Result<(), ResultError> {
         let of_repeat = self.experiment.kind.of().plan_of_repeat(&plan, place.repeat);
         let Some(rate) = self.rate(place.device, trial, &load) else {
-            let reason = "no frame was dealt with in the `saturate` trials of this point, \
+            let reason = "the `saturate` trials of this point processed no frame, \
                           or there is none: no rate to take a share of"
                 .to_string();
             let sample = self.sample(place, failed(reason));

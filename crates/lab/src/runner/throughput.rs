@@ -18,7 +18,7 @@ use crate::throughput::{Search, metric_name};
 const TRIES_MAX: u32 = 3;
 
 /// The message of a point without a throughput to start from.
-const NO_MAXIMUM: &str = "no frame was dealt with in the `saturate` trials of this point, or there \
+const NO_MAXIMUM: &str = "the `saturate` trials of this point processed no frame, or there \
     is none: no throughput to search below";
 
 /// A search as its sample keeps it.

@@ -8,7 +8,8 @@ use niclab_result::ExperimentVerdict;
 use crate::published::{PublishedCard, PublishedRange};
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::{validation, words};
+use crate::summary::frames::frame_words;
+use crate::{statistics, validation, words};
 
 /// A measured value and the published value at the same place.
 pub(crate) struct PublishedPoint {
@@ -57,6 +58,59 @@ fn card(device: &str) -> Option<PublishedCard> {
     let mut cards = validation::CARDS.into_iter();
     cards.find(|(_, name)| *name == profile).map(|(card, _)| card)
 }
+
+/// A sentence for each device with published figures of its own that does not differ from them: it
+/// agrees, or it cannot be compared.
+pub(crate) fn sentences(results: &Results<'_>) -> String {
+    let experiment = results.experiment.kind.of();
+    let sentence = |device: &str| {
+        let (card, load) = (card(device)?, experiment.published_load()?);
+        let is_measured =
+            |of: &crate::metrics::TrialMetrics| results.cells.of(device, of.trial).next().is_some();
+        if !experiment.trials().iter().any(is_measured) {
+            return None;
+        }
+        let points = experiment.published(results, device, card);
+        let decided: Vec<bool> = points.iter().filter_map(PublishedPoint::differs).collect();
+        if decided.contains(&true) {
+            return None;
+        }
+        let places = decided.len();
+        Some(match (points.is_empty(), places) {
+            (true, _) => format!(
+                "{device} is not compared with its published figures: they are of {load}{}.",
+                own_frames(results)
+            ),
+            (false, 0) => format!(
+                "{device} is not compared with its published figures: fewer than {} repeats have \
+                 no interval.",
+                statistics::INTERVAL_REPEATS_MIN
+            ),
+            (false, 1) => format!("{device} agrees with its published figures at one point."),
+            (false, _) => {
+                format!("{device} agrees with its published figures at all of {places} points.")
+            }
+        })
+    };
+    results.devices().filter_map(sentence).collect::<Vec<_>>().join(" ")
+}
+
+/// `; this run has 64 B frames`, if it has none of the published length.
+fn own_frames(results: &Results<'_>) -> String {
+    let trials = results.experiment.trials.iter();
+    let mut frames: Vec<String> =
+        trials.filter_map(|trial| Some(trial.point.get("frame")?.to_string())).collect();
+    frames.sort();
+    frames.dedup();
+    if frames.is_empty() || frames.iter().any(|frame| frame == PUBLISHED_FRAME) {
+        return String::new();
+    }
+    let frames: Vec<String> = frames.iter().map(|frame| frame_words(frame)).collect();
+    format!("; this run has {}", frames.join(" and "))
+}
+
+/// The length of the frames of the study, as an axis has it.
+const PUBLISHED_FRAME: &str = "1500";
 
 /// The verdict on an experiment whose device differs from what is published of it.
 pub(crate) fn verdict(results: &Results<'_>) -> Option<ExperimentVerdict> {

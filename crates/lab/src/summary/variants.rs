@@ -180,7 +180,7 @@ pub(crate) fn summary(
     tables.retain(|table| !table.rows.is_empty());
     let is_decided = |of: &VariantRatio| !matches!(of.verdict, Verdict::Undecided(_));
     let verdict = match compared.ratios.iter().any(is_decided) {
-        true => ExperimentVerdict::Shown,
+        true => ExperimentVerdict::Answered,
         false => ExperimentVerdict::CannotTell { reason: undecided(compared) },
     };
     Some(ExperimentSummary {
@@ -190,6 +190,7 @@ pub(crate) fn summary(
         testbeds: Vec::new(),
         figures: figure(compared).into_iter().collect(),
         tables,
+        ..ExperimentSummary::default()
     })
 }
 

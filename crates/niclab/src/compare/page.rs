@@ -118,9 +118,9 @@ impl Page {
             false => "",
         };
         let text = format!(
-            "Ratios to the baseline: the geometric mean of so many points whose ratio no mark or \
-             other load puts in doubt. Points are worse or better by more than {}, or the same; \
-             open are those of which that cannot be told.{paired}",
+            "Ratios to the baseline: the geometric mean of the points without a mark and with the \
+             same load in both runs. A point is worse or better by more than {}, or the same, or \
+             open if the data do not decide.{paired}",
             self.percent()
         );
         writeln!(out)?;

@@ -144,7 +144,10 @@ fn devices_of_a_directory_are_shown_and_opened_only_if_trusted() {
         "peer:127.0.0.1:9",
     ] {
         let ended = resumed(scratch.path(), &text, device, &[]);
-        ended.with(4, &["names what is not niclab's own", &format!("device {device}"), "--trust"]);
+        ended.with(
+            4,
+            &["names things that are not niclab's own", &format!("device {device}"), "--trust"],
+        );
         assert!(!note.exists(), "{device} was run");
     }
     let name = format!("linux:x,y\\n\\n{FORGED}\\n  device soft");
@@ -191,7 +194,7 @@ fn traces_and_rules_that_a_directory_names_need_trust() {
     ] {
         fs::write(path.join("run.toml"), &named).unwrap();
         let ended = call(&["run".as_ref(), "--resume".as_ref(), path.as_os_str()]);
-        ended.with(4, &["names what is not niclab's own", said]);
+        ended.with(4, &["names things that are not niclab's own", said]);
         assert_eq!(look(&path).len(), 1, "something was made: {ended:?}");
     }
 }

@@ -25,7 +25,8 @@ fn several_files_are_checked_each_on_a_card_of_its_own() {
     let ended = check();
     ended.with(0, &[]);
     let expected = format!(
-        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts, for the better rule of line 1\n\
+        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts: line 1 has a better rule for its \
+         packets\n\
          {}: 1 rule\n",
         one.display(),
         other.display()
@@ -69,7 +70,7 @@ fn all_files_are_checked_where_some_are_wrong() {
     // Warnings are reported as well, and the files that cannot be used decide the exit status.
     let ended = check(&["--strict"], &all);
     ended.with(3, &wrong);
-    ended.with(3, &["niclab: --strict: there is something to mend in ", "amiss.flow\n"]);
+    ended.with(3, &["niclab: --strict: fix the rules in ", "amiss.flow\n"]);
     check(&[], &["two.flow", "amiss.flow"]).with(0, &[]);
 }
 
@@ -103,11 +104,11 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
     assert_eq!(ended.out, format!("{}: {expected}", clean.display()));
     check(&[], &[&amiss]).with(0, &[]);
     let ended = check(&["--strict"], &[&amiss, &clean]);
-    ended.with(7, &["--strict: there is something to mend in ", "amiss.flow\n"]);
+    ended.with(7, &["--strict: fix the rules in ", "amiss.flow\n"]);
     let expected = format!(
         "{}: 6 rules
   1 rule is shadowed:
-    line 2 never acts, for the better rule of line 1
+    line 2 never acts: line 1 has a better rule for its packets
   1 rule is overlapped:
     line 3 shares packets with the better rule of line 1
   2 rules are exceptions to wider rules that are worse
@@ -132,7 +133,7 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
         |ended: &Ended| ended.out.lines().filter(|line| line.contains("has to be 0")).count();
     let ended = check(&[], &[&amiss]);
     assert_eq!(output(&ended), 5);
-    assert!(ended.out.ends_with("    and 2 more: --all prints them\n"), "{}", ended.out);
+    assert!(ended.out.ends_with("    and 2 more: --all lists them\n"), "{}", ended.out);
     let ended = check(&["--all"], &[&amiss]);
     assert_eq!(output(&ended), 7);
     assert!(!ended.out.contains("more"), "{}", ended.out);
@@ -150,7 +151,7 @@ fn a_strict_check_fails_where_a_range_was_not_compared() {
         call(&words.chain([path.as_os_str()]).collect::<Vec<_>>())
     };
     let ended = call(&["--strict"]);
-    ended.with(7, &["--strict: there is something to mend in "]);
+    ended.with(7, &["--strict: fix the rules in "]);
     let message = "2 rules\n  1 rule has a range that is not compared with other rules\n";
     assert_eq!(ended.out, format!("{}: {message}", path.display()));
     call(&[]).with(0, &[]);
@@ -265,7 +266,7 @@ fn a_file_for_several_ports_is_checked_port_by_port() {
     for part in [
         "3 rules, 1 other command",
         "  port 1: rule 0: group 0 priority 0: ETH => REPRESENTED_PORT",
-        "line 3 never acts, for the better rule of line 2",
+        "line 3 never acts: line 2 has a better rule for its packets",
     ] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
@@ -304,7 +305,7 @@ fn measured(rules: &str, more: &[&str]) -> (Ended, Vec<Value>) {
         fs::write(&file, rules.replacen("actions ", "actions count / ", 1)).unwrap();
         let resumed =
             call(&["run".as_ref(), "--resume".as_ref(), path.as_os_str(), "--trust".as_ref()]);
-        resumed.with(3, &["my.flow: other rules than when the run began"]);
+        resumed.with(3, &["my.flow: the rules are not those of the run"]);
     }
     (ended, samples)
 }
@@ -316,7 +317,7 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
                  actions drop / end\n\
                  flow create 0 ingress pattern ipv4 / tcp / end actions queue index 2 / end\n";
     let (ended, samples) = measured(rules, &["--device", "soft"]);
-    ended.with(0, &["my.flow: 2 rules, 3 queues; 0.2 s of the traffic meet 1"]);
+    ended.with(0, &["my.flow: 2 rules, 3 queues; 0.2 s of the traffic match 1"]);
     let prose = ended.prose();
     assert!(
         prose.contains("my.flow: the traffic matched 1 of its 2 rules within"),
@@ -351,7 +352,7 @@ fn queues_that_rules_spread_over_are_the_cards() {
     let rules = "flow create 0 ingress pattern ipv4 / udp / end actions rss queues 2 7 end types \
                  ipv4-udp end / end\n";
     let (ended, samples) = measured(rules, &["--device", "soft", "--set", "flows=100"]);
-    ended.with(0, &["my.flow: 1 rule, 8 queues; 0.2 s of the traffic meet 1"]);
+    ended.with(0, &["my.flow: 1 rule, 8 queues; 0.2 s of the traffic match 1"]);
     let setup = samples.iter().find(|sample| sample["trial"] == "setup").unwrap();
     assert_eq!(setup["outcome"], "measured", "{setup}");
 }

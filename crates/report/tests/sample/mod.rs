@@ -256,7 +256,7 @@ fn occupancy() -> ExperimentSummary {
     ExperimentSummary {
         name: "occupancy".to_owned(),
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: vec![soft_testbed(), ring],
         figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
         tables: vec![ReportTable {
@@ -274,6 +274,7 @@ fn occupancy() -> ExperimentSummary {
             .map(|row| row.map(str::to_owned).to_vec())
             .to_vec(),
         }],
+        ..ExperimentSummary::default()
     }
 }
 
@@ -390,10 +391,11 @@ fn update() -> ExperimentSummary {
     ExperimentSummary {
         name: "update".to_owned(),
         question: "What do packets see while the control side changes rules?".to_owned(),
-        verdict: ExperimentVerdict::Shown,
+        verdict: ExperimentVerdict::Answered,
         testbeds: vec![soft_testbed()],
         figures: vec![rate, batch()],
         tables: Vec::new(),
+        ..ExperimentSummary::default()
     }
 }
 
@@ -453,6 +455,7 @@ fn latency() -> ExperimentSummary {
         testbeds: vec![soft_testbed()],
         figures: vec![cdf, applications(), application_boxes()],
         tables: Vec::new(),
+        ..ExperimentSummary::default()
     }
 }
 

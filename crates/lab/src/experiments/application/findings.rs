@@ -6,14 +6,17 @@ use super::analysis::{
     RequestBound, TERMS, bound, cells, figure_of, is_back_to_back, is_shared, parallel, protocol,
     words_at,
 };
-use super::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING};
-use crate::breakdown::{BETWEEN, RESIDUE};
+use super::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, WAITING};
+use crate::breakdown::RESIDUE;
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
-use crate::hosts::RTT;
+use crate::findings::number::{Comparative, Number, comparison, estimated};
+use crate::findings::{REPEATS_MIN, told, verdict};
 use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::words;
+
+/// A number of requests beside another one.
+const MANY: Comparative = ["as many requests as", "more requests than", "fewer requests than"];
 
 /// Axes whose values another cell may share.
 const AXES: [&str; 11] = [
@@ -77,21 +80,21 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let latency = enough(cell.estimate(LATENCY))?;
     let tail = cell.estimate(LATENCY_TAIL)?;
     let requests = requests(cell);
+    let number = Number::new(&latency, "ns");
     let sentence = format!(
-        "A {} of {} takes {} with {} on {} (p99 {}){}.",
+        "A {} of {} takes {number} with {} on {}, and {} at p99{}.",
         requests.trim_end_matches('s'),
         words_at(cell, "size"),
-        words::time(latency.median),
         protocol(cell),
         cell.device,
-        words::time(tail.median),
+        estimated(&tail, "ns"),
         words::few(&latency)
     );
     let implication = "Compare it with a round trip of the same size over the same transport \
                        (echo-size): the rest is the application's.";
     let figure = Some(figure_of(results, "latency", "parallel"));
     let id = id(results, cell, "alone");
-    Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
+    Some(told(cell.device, id, number, (sentence, implication), figure))
 }
 
 /// Where the time of one request goes; nothing where the repeats allow both that the server has
@@ -100,27 +103,16 @@ fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.estimate(RESIDUE).is_some();
     let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
     let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let term = |name: &str| enough(cell.estimate(&format!("{name}_ns")));
-    let terms: Vec<Estimate> =
-        TERMS.into_iter().map(|(name, _)| term(name)).collect::<Option<_>>()?;
-    let [transmit, server, receive, wire] = terms.as_slice() else { return None };
-    let rtt = enough(cell.estimate(RTT))?;
     let share = server_share(cell)?;
     let requests = requests(cell);
+    let number = Number::percent(&share);
     let sentence = format!(
-        "The server's stack and program take {} ({}) of the {} of a {} of {} with {} on {}{}. \
-         Client transmit takes {}, client receive {}, the time {BETWEEN} {}.",
-        words::time(server.median),
-        words::percent(share.median),
-        words::time(rtt.median),
+        "The server's stack and program take {number} of the time of a {} of {} with {} on {}{}.",
         requests.trim_end_matches('s'),
         words_at(cell, "size"),
         protocol(cell),
         cell.device,
-        words::few(server),
-        words::time(transmit.median),
-        words::time(receive.median),
-        words::time(wire.median)
+        words::few(&share)
     );
     let implication = match share.is_above(0.5)? {
         true => {
@@ -132,7 +124,7 @@ fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         }
     };
     let id = id(results, cell, "inside");
-    Some(told(cell.device, id, (server, "ns"), (sentence, implication), None))
+    Some(told(cell.device, id, number, (sentence, implication), None))
 }
 
 /// The server's share of the terms, repeat by repeat.
@@ -155,34 +147,23 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         true => ("at least ", answered.at_least()),
         false => ("", answered),
     };
-    let busy = cell.estimate(SERVER_BUSY).map(|busy| busy.median);
-    let time = cell.estimate(SERVER_TIME).map(|time| time.median);
-    let used = match (busy, time) {
-        (Some(busy), Some(time)) => format!(
-            " The server's core is busy {} of the time, {} per request.",
-            words::percent(busy),
-            words::time(time)
-        ),
-        _ => String::new(),
-    };
+    let used = cell.estimate(SERVER_BUSY).map_or(String::new(), |busy| {
+        let busy = Number::percent(&busy).with_interval();
+        format!(" The server's core is busy {busy} of the time.")
+    });
     // What is lost waits for nobody's answer.
     let waiting = cell.estimate(WAITING).map(|waiting| waiting.median);
-    let waiting = waiting.filter(|waiting| *waiting < 0.8 * at_once).map(|waiting| {
-        format!(
-            ", of which {} wait on average and the others are lost",
-            words::significant(waiting)
-        )
-    });
+    let is_lost = waiting.is_some_and(|waiting| waiting < 0.8 * at_once);
+    let number = Number::new(&answered, "requests/s");
     let sentence = format!(
-        "One core of {} answers {at_least}{} requests a second with {}, the most of all loads \
-         measured ({}, {}, {} at once{}){}{}.{used}",
+        "One core of {} answers {at_least}{number} with {}, the most of all loads measured ({}, \
+         {}, {} at once{}){}{}.{used}",
         cell.device,
-        words::whole(answered.median),
         protocol(cell),
         requests(cell),
         words_at(cell, "size"),
         words::whole(at_once),
-        waiting.unwrap_or_default(),
+        if is_lost { ", some of which are lost" } else { "" },
         match bound(cell) {
             RequestBound::Unknown => String::new(),
             bound => format!(", limited by {}", bound.words()),
@@ -208,7 +189,7 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     };
     let figure = Some(figure_of(results, "rate", "parallel"));
     let id = id(results, cell, "most");
-    Some(told(cell.device, id, (&answered, "1/s"), (sentence, implication), figure))
+    Some(told(cell.device, id, number, (sentence, implication), figure))
 }
 
 /// What all cores bring beside one, where clients and server have no core in common and the clients
@@ -236,14 +217,10 @@ fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         return None;
     }
     let gain = enough(paired(many, one, RATE))?;
-    let times = match verdict(&gain)? {
-        RatioVerdict::NoCost => "as many requests as".to_owned(),
-        RatioVerdict::Differs => {
-            format!("{} times as many requests as", words::significant(gain.median))
-        }
-    };
+    verdict(&gain)?;
+    let (number, is_more) = comparison(&gain, MANY);
     let sentence = format!(
-        "{} of {} answer {times} one core with {}{}{}.",
+        "{} of {} answer {is_more} one core with {}{}{}.",
         words_at(many, "cores").replace("server ", ""),
         many.device,
         protocol(many),
@@ -262,5 +239,5 @@ fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     };
     let figure = Some(figure_of(results, "rate", "cores"));
     let id = id(results, many, "scaling");
-    Some(told(many.device, id, (&gain, "1"), (sentence, implication), figure))
+    Some(told(many.device, id, number, (sentence, implication), figure))
 }

@@ -178,7 +178,7 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
     assert!(near(value, 40_000.0), "{value}");
     let (sentence, value) = finding(&measured, "memcached-memcached-udp-most");
     assert!(sentence.contains("limited by the server's cores"), "{sentence}");
-    assert!(sentence.contains("is busy 100 % of the time, 5.00 us per request"), "{sentence}");
+    assert!(sentence.contains("is busy 100 % of the time."), "{sentence}");
     assert!(near(value, 200_000.0), "{value}");
     let experiment = measured.summary().experiments.remove(0);
     let published = experiment.tables.iter().find(|table| table.id == "memcached-published");
@@ -212,11 +212,10 @@ fn queued_requests_have_their_own_curve_and_curves_go_from_left_to_right() {
 fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
     let observation = measured(&mut Servers::new(), "redis", &[]);
     let (sentence, value) = finding(&observation, "redis-redis-inside");
-    let reported = "The server's stack and program take 24.0 us (60.0 %) of the 40.0 us of a set of \
-                64 B with Redis on known. Client transmit takes 4.00 us, client receive 8.00 us, \
-                the time between the interfaces 4.00 us";
+    let reported = "The server's stack and program take 60.0 % of the time of a set of 64 B with Redis \
+                on known.";
     assert!(sentence.starts_with(reported), "{sentence}");
-    assert!(near(value, 24_000.0), "{value}");
+    assert!(near(value, 60.0), "{value}");
     let table = |measured: MeasuredModel| {
         let tables = measured.summary().experiments.remove(0).tables;
         tables.into_iter().find(|table| table.id == "redis-breakdown")

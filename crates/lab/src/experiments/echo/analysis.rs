@@ -2,9 +2,10 @@
 
 use crate::cells::Cell;
 use crate::hosts::{CLOSED, RTT};
-use crate::statistics;
+use crate::round_trips::words_at;
 use crate::statistics::Estimate;
 use crate::summary::Results;
+use crate::{statistics, words};
 
 /// Axes that tell curves apart, in the order in which they are named.
 pub(crate) const WORDS: [&str; 6] = ["transport", "family", "client", "receive", "rate", "feature"];
@@ -38,6 +39,40 @@ pub(crate) fn id(results: &Results<'_>, part: &str) -> String {
 /// The figure of round trips over this axis.
 pub(crate) fn rtt_figure(results: &Results<'_>, axis: &str) -> String {
     id(results, &format!("-rtt-{axis}"))
+}
+
+/// A warning about the longer message that takes least against a shorter one, with intervals that
+/// do not overlap.
+pub(crate) fn faster_though_longer(results: &Results<'_>, device: &str) -> Option<String> {
+    let all = cells(results, device);
+    let is_like = |a: &Cell<'_>, b: &Cell<'_>| {
+        let axes = WORDS.iter().chain(["batch"].iter());
+        axes.into_iter().all(|axis| a.word(axis) == b.word(axis))
+    };
+    let pair = |long: &'_ Cell<'_>, short: &'_ Cell<'_>| {
+        let (of_long, of_short) = (long.estimate(RTT)?, short.estimate(RTT)?);
+        let (_, high) = of_long.interval()?;
+        let (low, _) = of_short.interval()?;
+        (high < low).then_some((of_long.median, of_short.median))
+    };
+    let pairs = all.iter().flat_map(|long| all.iter().map(move |short| (*long, *short)));
+    let is_longer = |(long, short): &(&Cell<'_>, &Cell<'_>)| {
+        is_like(long, short) && long.number("size") > short.number("size")
+    };
+    let found = pairs.filter(is_longer);
+    let found = found.filter_map(|(long, short)| Some((long, short, pair(long, short)?)));
+    let (long, short, (long_ns, short_ns)) =
+        found.min_by(|(.., a), (.., b)| (a.0 / a.1).total_cmp(&(b.0 / b.1)))?;
+    Some(format!(
+        "{device}: over {} a round trip of {} takes {}, less than {} of {}. The difference comes \
+         from the machine, not from the length: a longer message contains the work of a shorter \
+         one.",
+        words_at(long, "transport"),
+        words_at(long, "size"),
+        words::time(long_ns),
+        words::time(short_ns),
+        words_at(short, "size")
+    ))
 }
 
 /// Axes in which a cell and the one without anything in the path agree.

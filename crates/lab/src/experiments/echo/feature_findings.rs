@@ -5,6 +5,7 @@ use niclab_result::Finding;
 use super::analysis::{PASSES, cost, figure_id, rules, without};
 use super::findings::id;
 use crate::cells::Cell;
+use crate::findings::number::{Number, estimated};
 use crate::findings::told;
 use crate::hosts::RTT;
 use crate::round_trips::words_at;
@@ -38,36 +39,35 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
         long.iter().zip(&short).map(|(long, short)| (long - short) / PASSES / count).collect();
     let each = statistics::estimate(&each).filter(|each| each.is_above(0.0) == Some(true))?;
     let more = cost(cell, base).filter(|more| more.is_above(0.0) == Some(true))?;
+    let number = Number::new(&each, "ns");
     let sentence = format!(
-        "An nftables rule that does not match adds {} ns per packet on {}: {} of them make a \
-         round trip of {} {} longer{}.",
-        words::significant(each.median),
+        "An nftables rule that does not match adds {number} per packet on {}: {} of them make a \
+         round trip of {} longer by {}{}.",
         cell.device,
         words::whole(count),
         words_at(cell, "size"),
-        words::time(more.median),
+        estimated(&more, "ns"),
         words::few(&each)
     );
     let implication = "nftables checks a chain rule by rule: use a set or a map for many \
                        addresses, and put the most frequent matches first.";
     let figure = Some(figure_id(results));
-    Some(told(cell.device, id(results, "rule"), (&each, "ns"), (sentence, implication), figure))
+    Some(told(cell.device, id(results, "rule"), number, (sentence, implication), figure))
 }
 
 fn tunnel(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
     let (cell, base) = with.iter().find(|(cell, _)| cell.word("feature") == "vxlan")?;
-    let more = cost(cell, base).filter(|more| more.excludes(0.0))?;
+    let more = cost(cell, base).filter(|more| more.is_above(0.0) == Some(true))?;
+    let number = Number::new(&more, "ns");
     let sentence = format!(
-        "A VXLAN tunnel makes a round trip of {} {} {} on {}{}.",
+        "A VXLAN tunnel makes a round trip of {} {number} longer on {}{}.",
         words_at(cell, "size"),
-        words::time(more.median.abs()),
-        if more.median < 0.0 { "shorter" } else { "longer" },
         cell.device,
         words::few(&more)
     );
     let implication = "Each packet passes the stack once more and has 50 bytes less room. A card \
                        with tunnel offload can save this.";
-    Some(told(cell.device, id(results, "vxlan"), (&more, "ns"), (sentence, implication), None))
+    Some(told(cell.device, id(results, "vxlan"), number, (sentence, implication), None))
 }
 
 /// The cheapest and the dearest discipline of those that are shown to cost something.
@@ -81,18 +81,18 @@ fn queueing(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Fi
     costs.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
     let [(least, low), .., (most, high)] = costs.as_slice() else { return None };
     let name = |cell: &Cell<'_>| cell.word("feature");
+    let number = Number::new(high, "ns");
     let sentence = format!(
         "{} queueing disciplines lengthen a round trip of {} on {}: {} adds least, {}, and {} \
-         most, {}{}.",
+         most, {number}{}.",
         costs.len(),
         words_at(least, "size"),
         least.device,
         name(least),
-        words::time(low.median),
+        estimated(low, "ns"),
         name(most),
-        words::time(high.median),
         words::few(high)
     );
     let implication = "This is the cost of the discipline itself, with no packets queued.";
-    Some(told(most.device, id(results, "qdisc"), (high, "ns"), (sentence, implication), None))
+    Some(told(most.device, id(results, "qdisc"), number, (sentence, implication), None))
 }

@@ -7,6 +7,7 @@ use super::feature_figures;
 use super::metrics::ANSWERED;
 use crate::cells::Cell;
 use crate::hosts::{RTT, RTT_TAIL};
+use crate::placement::Cpu;
 use crate::published::apsys22;
 use crate::published::apsys22::RoundTrips;
 use crate::round_trips::words_at;
@@ -156,6 +157,16 @@ fn curves(results: &Results<'_>, x: &str, metric: &str, scale: f64) -> Vec<Serie
     series
 }
 
+/// `true` for a published row whose client ran on a CPU like this side's, which is a host's if the
+/// run does not say otherwise. A card in another mode has the CPU of another row.
+fn is_comparable(results: &Results<'_>, name: &str) -> bool {
+    let cpu = match results.run.placement.here {
+        Some(Cpu::Snic) => ", SNIC",
+        _ => ", host",
+    };
+    name.contains(cpu) && !name.contains("mode")
+}
+
 fn rtt(results: &Results<'_>, x: &str) -> Figure {
     let mut series = curves(results, x, RTT, 1e-3);
     let (title, mut caption, label, unit) = match x {
@@ -178,8 +189,10 @@ fn rtt(results: &Results<'_>, x: &str) -> Figure {
         ),
     };
     if x == "size" && !series.is_empty() {
-        series.extend(apsys22::series("udp_echo"));
-        caption += " Published: two hosts with a card each and a cable; client on the named CPU.";
+        let published = apsys22::series("udp_echo").into_iter();
+        series.extend(published.filter(|of| is_comparable(results, &of.name)));
+        caption += " Published: two hosts with a card each and a cable, client on the named CPU; \
+                    the table has the other rows of the study.";
     }
     Figure {
         id: rtt_figure(results, x),

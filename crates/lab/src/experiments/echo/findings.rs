@@ -6,6 +6,7 @@ use super::analysis::{cells, is_plain, rtt_figure};
 use super::feature_findings;
 use super::metrics::ANSWERED;
 use crate::cells::{Cell, paired};
+use crate::findings::number::{FAST, LONG, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
 use crate::hosts::{CLOSED, RTT, RTT_TAIL};
 use crate::round_trips::words_at;
@@ -71,17 +72,17 @@ fn base(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let cell = shortest(all)?;
     let rtt = enough(cell.estimate(RTT))?;
     let tail = cell.estimate(RTT_TAIL)?;
+    let number = Number::new(&rtt, "ns");
     let sentence = format!(
-        "A UDP round trip of {} takes {} on {} (p99 {}){}.",
+        "A UDP round trip of {} takes {number} on {}, and {} at p99{}.",
         words_at(cell, "size"),
-        words::time(rtt.median),
         cell.device,
-        words::time(tail.median),
+        estimated(&tail, "ns"),
         words::few(&rtt)
     );
     let implication = "This is the time of two kernels, two wake-ups and the path between.";
     let figure = Some(rtt_figure(results, "size"));
-    Some(told(cell.device, id(results, "rtt"), (&rtt, "ns"), (sentence, implication), figure))
+    Some(told(cell.device, id(results, "rtt"), number, (sentence, implication), figure))
 }
 
 /// What length costs, by the shortest message and the longest one; nothing where the repeats allow
@@ -101,9 +102,9 @@ fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let each: Vec<f64> =
         with.iter().zip(&without).map(|(with, without)| (with - without) / more_kb).collect();
     let per_kb = crate::statistics::estimate(&each).filter(|of| of.is_above(0.0) == Some(true))?;
+    let number = Number::new(&per_kb, "ns");
     let sentence = format!(
-        "Each further 1000 B adds {} to a UDP round trip on {}, from {} to {}{}.",
-        words::time(per_kb.median),
+        "Each further 1000 B adds {number} to a UDP round trip on {}, from {} to {}{}.",
         short.device,
         words_at(short, "size"),
         words_at(long, "size"),
@@ -113,7 +114,7 @@ fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
                        hardly matters.";
     let figure = Some(rtt_figure(results, "size"));
     let id = id(results, "length");
-    Some(told(short.device, id, (&per_kb, "ns"), (sentence, implication), figure))
+    Some(told(short.device, id, number, (sentence, implication), figure))
 }
 
 /// What another protocol, another way to wait and the other direction make of a round trip, each
@@ -147,22 +148,19 @@ fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
     for (axis, word, with, without, implication) in asked {
         let Some(other) = beside(all, cell, axis, word) else { continue };
         let Some(ratio) = enough(paired(other, cell, RTT)) else { continue };
-        let what = match verdict(&ratio) {
-            None => continue,
-            Some(_) if ratio.excludes(1.0) => {
-                format!("{} times as long as", words::significant(ratio.median))
-            }
-            Some(_) => "as long as".to_owned(),
-        };
+        if verdict(&ratio).is_none() {
+            continue;
+        }
+        let (number, is_longer) = comparison(&ratio, LONG);
         let sentence = format!(
-            "A round trip of {} {with} takes {what} {without} on {}{}.",
+            "A round trip of {} {with} takes {is_longer} {without} on {}{}.",
             words_at(cell, "size"),
             cell.device,
             words::few(&ratio)
         );
         let figure = Some(rtt_figure(results, "size"));
         let id = id(results, word);
-        findings.push(told(cell.device, id, (&ratio, "1"), (sentence, implication), figure));
+        findings.push(told(cell.device, id, number, (sentence, implication), figure));
     }
     findings
 }
@@ -187,22 +185,19 @@ fn batches(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         return None;
     }
     let (fast, slow) = (best.estimate(RTT)?, single.estimate(RTT)?);
+    let (number, is_faster) = comparison(&gain, FAST);
     let sentence = format!(
-        "{} answers {} times as many messages of {} in {} as one at a time ({} a second instead \
-         of {}){}. Each takes {} instead of {}.",
+        "{} answers messages of {} in {} {is_faster} one at a time{}. Each takes {} instead of {}.",
         single.device,
-        words::significant(gain.median),
         words_at(single, "size"),
         words_at(best, "batch"),
-        words::whole(rate(best)),
-        words::whole(rate(single)),
         words::few(&gain),
-        words::time(fast.median),
-        words::time(slow.median)
+        estimated(&fast, "ns"),
+        estimated(&slow, "ns")
     );
     let implication = "A batch shares calls and wake-ups; only the cost of each message is left. \
                        For low latency, send messages one at a time.";
     let figure = Some(rtt_figure(results, "batch"));
     let id = id(results, "best");
-    Some(told(single.device, id, (&gain, "1"), (sentence, implication), figure))
+    Some(told(single.device, id, number, (sentence, implication), figure))
 }

@@ -13,7 +13,7 @@ mod tests;
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
-use self::analysis::is_plain;
+use self::analysis::{faster_though_longer, is_plain};
 use self::metrics::{ended, marks, put_round_trips};
 use super::{Experiment, MODEL, PEER, TaskResult, VETH, in_its_files, named};
 use crate::cells::Cell;
@@ -21,6 +21,7 @@ use crate::estimate::SERVER_S;
 use crate::hosts::RTT;
 use crate::measure::Metrics;
 use crate::runner::json;
+use crate::summary::Results;
 
 /// The experiment.
 pub(crate) struct Echo;
@@ -64,6 +65,10 @@ impl Experiment for Echo {
 
     fn published_round_trip(&self, cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
         is_plain(cell).then_some(("udp_echo", RTT))
+    }
+
+    fn warnings(&self, results: &Results<'_>) -> Vec<String> {
+        results.devices().filter_map(|device| faster_though_longer(results, device)).collect()
     }
 
     fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {

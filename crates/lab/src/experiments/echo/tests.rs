@@ -119,7 +119,7 @@ fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
     assert!(!measured.summary().partial);
     let (sentence, value) = finding(&measured, "echo-size-rtt");
     assert!(
-        sentence.starts_with("A UDP round trip of 64 B takes 20.1 us on known (p99 "),
+        sentence.starts_with("A UDP round trip of 64 B takes 20.1 us on known, and "),
         "{sentence}"
     );
     assert!(near(value, 20_064.0), "{value}");
@@ -127,17 +127,14 @@ fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
     assert!(sentence.contains("from 64 B to 65,507 B"), "{sentence}");
     assert!(near(value, 1_000.0), "{value}");
     for (id, words, ratio) in [
-        (
-            "echo-size-tcp",
-            "A round trip of 64 B over TCP takes 1.20 times as long as over UDP",
-            1.2,
-        ),
-        ("echo-size-busy-poll", "takes 0.500 times as long as with blocking receives", 0.5),
-        ("echo-size-there", "A round trip of 64 B from the other host takes 1.33 times", 4.0 / 3.0),
+        ("echo-size-tcp", "A round trip of 64 B over TCP takes 19.9 % longer than over UDP", 1.2),
+        ("echo-size-busy-poll", "takes 50.0 % less time than with blocking receives", 0.5),
+        ("echo-size-there", "A round trip of 64 B from the other host takes 33.3 %", 4.0 / 3.0),
     ] {
         let (sentence, value) = finding(&measured, id);
         assert!(sentence.contains(words), "{sentence}");
-        assert!(near(value, ratio), "{value}");
+        let change = if sentence.contains("longer") { value } else { -value };
+        assert!(near(1.0 + change / 100.0, ratio), "{value}");
     }
 }
 
@@ -148,7 +145,7 @@ fn the_best_batch_is_found_and_what_a_message_takes_in_it() {
     // 1024 in 21.472 + 1023 us, against one in 21.472 us.
     let gain = 1024.0 * 21_472.0 / (21_472.0 + 1_023_000.0);
     assert!(near(value, gain), "{value} for {gain}");
-    assert!(sentence.starts_with("known answers 21.1 times as many"), "{sentence}");
+    assert!(sentence.contains(" 21.1 times as fast as one at a time"), "{sentence}");
     let summary = measured.summary();
     let ids: Vec<&str> =
         summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
@@ -166,10 +163,13 @@ fn ours_stands_beside_the_published_table_in_both_directions() {
     let at = |host: &str, column: &str| cell_at(table, &[("host", host)], column);
     assert_eq!(at("known", "64 B, us"), "20.08 (26.77)");
     assert_eq!(at("CX-4Lx, host", "1024 B, us"), "23.28 (22.42)");
+    assert_eq!(table.rows.len(), 1 + 7, "all rows of the study");
+    // The figure has those whose client ran on a host.
     let figure = &summary.experiments[0].figures[0];
-    let published =
-        figure.series.iter().filter(|series| series.origin == Origin::Published).count();
-    assert_eq!(published, 7);
+    let of_study = figure.series.iter().filter(|of| of.origin == Origin::Published);
+    let names: Vec<&str> = of_study.map(|of| of.name.as_str()).collect();
+    let hosts = ["CX-4Lx, host", "Stingray, host", "BlueField2, host"];
+    assert!(hosts.map(|host| format!("{host} (published)")).iter().eq(names.iter()), "{names:?}");
 }
 
 #[test]
@@ -303,4 +303,27 @@ fn an_undecided_cost_is_no_finding() {
     };
     assert!(has(ids("echo-features", is_qdisc, [1.0; 6]), "echo-features-qdisc"));
     assert!(!has(ids("echo-features", is_qdisc, undecided), "echo-features-qdisc"));
+}
+
+#[test]
+fn a_longer_message_that_takes_less_time_is_a_warning() {
+    let warnings = |factors: [f64; 6]| {
+        let mut measured = measured(&mut Hosts::new(), "echo-size", &[]);
+        let is_long = |sample: &&mut niclab_result::Sample| {
+            let word = |axis: &str| sample.point[axis].to_string();
+            word("transport") == "tcp" && word("size") == "1024"
+        };
+        for sample in measured.samples.iter_mut().filter(is_long) {
+            let value = sample.metrics.get_mut(RTT);
+            value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+        }
+        let all = measured.summary().warnings;
+        all.into_iter().filter(|of| of.contains("not from the length")).collect::<Vec<String>>()
+    };
+    assert_eq!(warnings([1.0; 6]), [] as [String; 0]);
+    let [warning] = &warnings([0.5; 6])[..] else { panic!("one line a device") };
+    let start = "known: over TCP a round trip of 1,024 B takes 12.";
+    assert!(warning.starts_with(start), "{warning}");
+    assert!(warning.contains(", less than 24.3 us of 256 B."), "{warning}");
+    assert_eq!(warnings([0.5, 1.2, 0.5, 1.2, 0.5, 1.2]), [] as [String; 0], "they overlap");
 }

@@ -5,6 +5,7 @@ use niclab_result::Finding;
 use super::analysis::{cells, figure_id, is_deep, plain};
 use crate::breakdown::{BETWEEN, DIRECTIONS, PARTS, RESIDUE, TERMS, parts_name, price, rtt};
 use crate::cells::Cell;
+use crate::findings::number::{Number, estimated};
 use crate::findings::{REPEATS_MIN, told};
 use crate::round_trips::words_at;
 use crate::statistics::Estimate;
@@ -60,23 +61,20 @@ fn greatest(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         Some((name, head, enough(cell.estimate(&metric(name)))?))
     };
     let terms: Vec<(&str, &str, Estimate)> = TERMS.into_iter().map(term).collect::<Option<_>>()?;
-    let software: f64 = terms[..5].iter().map(|(.., term)| term.median).sum();
-    let all: f64 = terms.iter().map(|(.., term)| term.median).sum();
     let mut by_time = terms;
     by_time.sort_by(|(.., a), (.., b)| b.median.total_cmp(&a.median));
     let [(name, head, most), (second, ..), ..] = by_time.as_slice() else { return None };
     let [greater, less] = [name, second].map(|name| cell.values(&metric(name)));
     statistics::paired_ratio(&greater, &less).filter(|of| of.is_above(1.0) == Some(true))?;
+    let number = Number::new(most, "ns");
     let sentence = format!(
-        "The largest of six parts of a {} round trip of {} on {} is the time {head}: {} of {}{}. \
-         The stacks and programs of both sides take {}.",
+        "The largest of six parts of a {} round trip of {} on {} is the time {head}: {number} of \
+         {}{}.",
         words_at(cell, "transport"),
         words_at(cell, "size"),
         cell.device,
-        words::time(most.median),
-        words::time(rtt.median),
-        words::few(most),
-        words::percent(software / all)
+        estimated(&rtt, "ns"),
+        words::few(most)
     );
     let implication = match *head {
         "client receive" | "server receive" => {
@@ -90,7 +88,7 @@ fn greatest(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         _ => "A shorter transmit path through the stack saves most here.",
     };
     let id = "echo-ledger-greatest".to_owned();
-    Some(told(cell.device, id, (most, "ns"), (sentence, implication), figure(cell)))
+    Some(told(cell.device, id, number, (sentence, implication), figure(cell)))
 }
 
 /// Which parts of the stacks take most, of both directions together.
@@ -105,10 +103,10 @@ fn inside(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let rtt = enough(rtt(cell))?;
     let told_of: Vec<String> =
         parts[..4].iter().map(|(words, ns)| format!("{words} {}", words::time(*ns))).collect();
+    let number = Number::new(&rtt, "ns");
     let sentence = format!(
-        "The largest parts of a round trip of {} on {} ({}, {}, all stamps; both ways together) \
-         are: {}.",
-        words::time(rtt.median),
+        "The largest parts of a round trip of {number} on {} ({}, {}, all stamps; both ways \
+         together) are: {}.",
         cell.device,
         words_at(cell, "size"),
         words_at(cell, "receive"),
@@ -122,16 +120,16 @@ fn inside(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         }
     };
     let id = "echo-ledger-inside".to_owned();
-    Some(told(cell.device, id, (&rtt, "ns"), (sentence, implication), None))
+    Some(told(cell.device, id, number, (sentence, implication), None))
 }
 
 /// What it costs to look.
 fn probes(cell: &Cell<'_>) -> Option<Finding> {
     let price = price(cell).filter(|price| price.is_above(0.0) == Some(true))?;
+    let number = Number::new(&price, "ns");
     let sentence = format!(
-        "A stamp costs {:.0} ns on {}: the difference of round trips with all stamps and without, \
+        "A stamp costs {number} on {}: the difference of round trips with all stamps and without, \
          {} over {} ({}){}.",
-        price.median,
         cell.device,
         words_at(cell, "size"),
         words_at(cell, "transport"),
@@ -140,7 +138,7 @@ fn probes(cell: &Cell<'_>) -> Option<Finding> {
     );
     let implication = "Each stamp lengthens the parts by this: subtract it from short ones.";
     let id = "echo-ledger-price".to_owned();
-    Some(told(cell.device, id, (&price, "ns"), (sentence, implication), None))
+    Some(told(cell.device, id, number, (sentence, implication), None))
 }
 
 /// How well the terms add up, at the place where they do worst.
@@ -160,16 +158,20 @@ fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
         true => "All of the time is accounted for.",
         false => "Some of the time is not accounted for: round trips vary too much.",
     };
+    // The residue that lies farthest from none, as a positive share.
+    let [low, high] = match ratio.low + ratio.high < 0.0 {
+        true => [-ratio.high, -ratio.low],
+        false => [ratio.low, ratio.high],
+    };
+    let at_most = Estimate { median: high, low, high, ..ratio };
+    let number = Number::percent(&at_most);
     let sentence = format!(
-        "The parts add up to the round trip on {} within {} ({} over {}){}.",
+        "The parts add up to the round trip on {} within {number} ({} over {}){}.",
         worst.device,
-        words::percent(most(&ratio)),
         words_at(worst, "size"),
         words_at(worst, "transport"),
         words::few(&ratio)
     );
     let id = "echo-ledger-residue".to_owned();
-    let farther = if ratio.low.abs() > ratio.high.abs() { ratio.low } else { ratio.high };
-    let at_most = Estimate { median: farther, ..ratio };
-    Some(told(worst.device, id, (&at_most, "1"), (sentence, implication), None))
+    Some(told(worst.device, id, number, (sentence, implication), None))
 }

@@ -8,6 +8,7 @@ use super::analysis::{
 };
 use super::metrics::{BUSIEST, BY_CHANCE, FASTEST, FULL, HASHED_BUSIEST, MISPLACED, Queue};
 use crate::cells::Cell;
+use crate::findings::number::{Number, estimated};
 use crate::findings::{REPEATS_MIN, told};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -46,11 +47,7 @@ fn estimate(cell: &Cell<'_>, metric: &str) -> Option<Estimate> {
     cell.estimate(metric).filter(|estimate| estimate.repeats >= REPEATS_MIN)
 }
 
-fn finding(
-    (id, cell): (&str, &Cell<'_>),
-    number: (&Estimate, &str),
-    words: (String, &str),
-) -> Finding {
+fn finding((id, cell): (&str, &Cell<'_>), number: Number, words: (String, &str)) -> Finding {
     told(cell.device, id.to_owned(), number, words, Some(figure_id(cell)))
 }
 
@@ -61,46 +58,43 @@ fn finding(
 fn followed(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let misplaced = estimate(cell, MISPLACED)?;
     let chance = cell.estimate(BY_CHANCE)?.median;
-    let few = words::few(&misplaced);
+    let (number, few) = (Number::percent(&misplaced), words::few(&misplaced));
     if misplaced.low > CHANCE_MAX * chance {
-        let (queue, share, wanted) = fuller(cell)?;
+        let queue = fuller(cell)?;
         let sentence = format!(
-            "{} puts {} of the frames of {} into other queues than their hash says{few}. Most of \
-             them are in queue {queue}, which gets {} of all frames instead of {}.",
+            "{} puts {number} of the frames of {} into other queues than their hash says{few}. \
+             Most of them are in queue {queue}.",
             cell.device,
-            words::percent(misplaced.median),
-            place_words(cell),
-            words::percent(share),
-            words::percent(wanted)
+            place_words(cell)
         );
         let implication = "The device reports a wrong key, hash or table: the load of a core \
                            cannot be computed from them.";
-        return Some(finding(("misplaced", cell), (&misplaced, "1"), (sentence, implication)));
+        return Some(finding(("misplaced", cell), number, (sentence, implication)));
     }
     if results.about(cell.device).is_none_or(|about| about.in_virtual_time) {
         return None;
     }
     let sentence = format!(
-        "{} puts the frames of {} into the queues that their hash says: {} are elsewhere, and {} \
-         would be by chance alone{few}.",
+        "{} puts the frames of {} into the queues that their hash says: {number} are elsewhere, \
+         and {} would be by chance alone{few}.",
         cell.device,
         place_words(cell),
-        words::percent(misplaced.median),
         words::percent(chance)
     );
     let implication =
         "The load of each queue can be computed in advance from the key and the table.";
     (misplaced.high <= FOLLOWED_MAX * chance)
-        .then(|| finding(("followed", cell), (&misplaced, "1"), (sentence, implication)))
+        .then(|| finding(("followed", cell), number, (sentence, implication)))
 }
 
-/// The queue that gets most above its share, what it gets, and its share.
-fn fuller(cell: &Cell<'_>) -> Option<(usize, f64, f64)> {
+/// The queue that gets most above its share.
+fn fuller(cell: &Cell<'_>) -> Option<usize> {
     let (queues, hashed) = (queues(cell), hash_shares(cell));
     let all: u64 = queues.iter().map(Queue::arrived).sum();
     let of = queues.iter().map(|queue| queue.arrived() as f64 / all.max(1) as f64);
     let each = of.zip(hashed).enumerate().map(|(at, (share, wanted))| (at, share, wanted));
-    each.max_by(|(_, a, of_a), (_, b, of_b)| (a - of_a).total_cmp(&(b - of_b)))
+    let most = each.max_by(|(_, a, of_a), (_, b, of_b)| (a - of_a).total_cmp(&(b - of_b)));
+    most.map(|(at, ..)| at)
 }
 
 /// ` (1.83 by its hash)`; empty where nobody could tell.
@@ -118,15 +112,15 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     if number(few, "flows") == number(many, "flows") {
         return None;
     }
+    let of_number = Number::new(&of_few, "1");
     let sentence = format!(
-        "With {}, the busiest queue of {device} gets {} times an even share{}{}. With {} flows it \
-         gets {} times.",
+        "With {}, the busiest queue of {device} gets {of_number} an even share{}{}. With {} flows \
+         it gets {}.",
         place_words(few),
-        words::significant(of_few.median),
         computed(few),
         words::few(&of_few),
         words::whole(number(many, "flows")),
-        words::significant(of_many.median)
+        estimated(&of_many, "1")
     );
     let implication = match of_few.is_above(EVEN_MAX)? {
         true => {
@@ -135,7 +129,7 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
         }
         false => "With one core per queue, all cores have about the same load.",
     };
-    Some(finding(("evenness", few), (&of_few, "1"), (sentence, implication)))
+    Some(finding(("evenness", few), of_number, (sentence, implication)))
 }
 
 /// What the most uneven popularity makes of it.
@@ -144,10 +138,10 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     let cell = varied(results, device).pop().filter(enough)?;
     let ratio = estimate(cell, BUSIEST)?;
     let zipf = number(cell, "zipf");
+    let of_number = Number::new(&ratio, "1");
     let sentence = format!(
-        "The busiest queue of {device} gets {} times an even share{} when flow i of {} is sent in \
-         proportion to 1 / i^{zipf}{}.",
-        words::significant(ratio.median),
+        "The busiest queue of {device} gets {of_number} an even share{} when flow i of {} is sent \
+         in proportion to 1 / i^{zipf}{}.",
         computed(cell),
         place_words(cell),
         words::few(&ratio)
@@ -164,7 +158,7 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
         (false, true) => "No flow exceeds an even share: another table could balance this.",
         (false, false) => "Popular flows hardly change the balance of the queues.",
     };
-    let finding = finding(("popular", cell), (&ratio, "1"), (sentence, implication));
+    let finding = finding(("popular", cell), of_number, (sentence, implication));
     Some(Finding { figure: Some(POPULARITY.to_owned()), ..finding })
 }
 
@@ -184,14 +178,15 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
     };
     let mut each = cell.samples.iter().map(|sample| slowest(queues_of(sample)));
     let at = each.next()??;
-    let queue = *queues(cell).get(at).filter(|_| each.all(|other| other == Some(at)))?;
+    if !each.all(|other| other == Some(at)) {
+        return None;
+    }
+    let of_number = Number::new(&full, "pps");
     let sentence = format!(
-        "Queue {at} of {} receives {} and loses {} of its frames, while another queue receives {} \
+        "Queue {at} of {} receives {of_number} and loses frames, while another queue receives {} \
          ({}, {}, {}, saturating load of {}){}.",
         cell.device,
-        words::pps(full.median),
-        words::percent(queue.missed as f64 / queue.arrived().max(1) as f64),
-        words::pps(fastest.median),
+        estimated(&fastest, "pps"),
         place_words(cell),
         popularity(cell),
         cores(cell),
@@ -200,6 +195,6 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
     );
     let implication = "This queue or its core is slower than the others: only flows of this queue \
                        lose frames.";
-    let finding = finding(("slow-queue", cell), (&full, "pps"), (sentence, implication));
+    let finding = finding(("slow-queue", cell), of_number, (sentence, implication));
     Some(Finding { figure: None, ..finding })
 }

@@ -9,14 +9,12 @@ use super::analysis::{
 use super::metrics::{ANSWERED, BUS, CARD, REQUEST, STEPS, step_metric};
 use super::trials::PLAIN;
 use crate::cells::Cell;
+use crate::findings::number::{MUCH, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, follows, told};
 use crate::published::flexnic;
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::{statistics, words};
-
-/// Unit of a throughput as so many times that without help.
-const TIMES: &str = "times the throughput with rss";
 
 /// Device by device and mode by mode: what the card's help is worth with the study's workload, and
 /// why; what it costs; where it is worth most; and what it leaves on the bus.
@@ -101,14 +99,14 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         let [least, most] = [least, most].map(words::significant);
         format!("; the study states {least} to {most} times, on six cores")
     });
+    let number = Number::new(&ratio, "1");
     let sentence = format!(
-        "{} answers {} on {} {}: {} times the {} with RSS {BY_PAIRS}, staged, with the study's \
+        "{} answers {} on {} {}: {number} the {} with RSS {BY_PAIRS}, staged, with the study's \
          workload{stated}{}.{}",
         cell.device,
         millions(with?.median),
         cores(cell),
         help(cell),
-        words::supported(&ratio),
         millions(without?.median),
         words::few(&ratio),
         marked_modes(&[cell, plain], &[ANSWERED])
@@ -120,7 +118,7 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let implication = follows(&ratio, &implication);
     let figure = Some(figure_id(results, "gain"));
     let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "throughput"), (&ratio, TIMES), words, figure))
+    Some(told(cell.device, id(cell, "throughput"), number, words, figure))
 }
 
 /// What carries requests out and answers them, where one of two modes does both in one step.
@@ -250,10 +248,10 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
             words::time(before)
         )
     });
-    let less = words::percent_less(&ratio);
+    let (number, _) = comparison(&ratio, MUCH);
     let sentence = format!(
         "A request takes {} of core time with {mode} instead of {} with {PLAIN} on {} of {}: \
-         {less} less {BY_PAIRS}{stated}{}.{}",
+         {number} {BY_PAIRS}{stated}{}.{}",
         words::time(with?.median),
         words::time(without?.median),
         cores(cell),
@@ -264,7 +262,7 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let implication = steps(cell, plain);
     let figure = Some(figure_id(results, "steps"));
     let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "time"), (&ratio, "of the time with rss"), words, figure))
+    Some(told(cell.device, id(cell, "time"), number, words, figure))
 }
 
 /// What the card's work takes more where a core does it, against what the application saves.
@@ -280,7 +278,11 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let mode = cell.word("mode");
     let differs = |of: &Estimate, below, above| {
         let word = if of.median < 0.0 { below } else { above };
-        (words::time(of.median.abs()), word)
+        let [low, high] = match of.median < 0.0 {
+            true => [-of.high, -of.low],
+            false => [of.low, of.high],
+        };
+        (estimated(&Estimate { median: of.median.abs(), low, high, ..*of }, "ns"), word)
     };
     // What the repeats do not hold stands in no sentence.
     let application = saved.excludes(0.0).then(|| {
@@ -296,12 +298,11 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         true => " (median of pairs)".to_owned(),
         false => format!("; {} (each a median over pairs of repeats)", held.join(", and ")),
     };
+    let number = Number::new(&more, "ns");
     let sentence = format!(
-        "The card's work for a request takes {} on a core of {} with {mode}, {} more than \
+        "The card's work for a request takes a core of {} {number} more with {mode} than with \
          RSS{held}{}.{}",
-        words::time(cell.estimate(CARD)?.median),
         cell.device,
-        words::time(more.median),
         words::few(&more),
         marked_modes(&[cell, plain], &[CARD, REQUEST])
     );
@@ -314,13 +315,7 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     };
     let implication = follows(&net, implication);
     let words = (sentence, implication.as_str());
-    Some(told(
-        cell.device,
-        id(cell, "card"),
-        (&more, "ns"),
-        words,
-        Some(figure_id(results, "request")),
-    ))
+    Some(told(cell.device, id(cell, "card"), number, words, Some(figure_id(results, "request"))))
 }
 
 /// Which workload the help is worth most to, and which least.
@@ -343,14 +338,14 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
         let of = |cell: &Cell<'_>| format!("{}, {}", differing(end), cell.word("mode"));
         points.extend([(of(end), end), (of(plain), plain)]);
     }
+    let number = Number::new(more, "1");
     let sentence = format!(
-        "{mode} gains most with {}: {} times the throughput with {PLAIN} on {} of {device}. It \
-         gains least with {}: {} times (of {} workloads){}.{}",
+        "{mode} gains most with {}: {number} the throughput with {PLAIN} on {} of {device}. It \
+         gains least with {}: {} (of {} workloads){}.{}",
         differing(most),
-        words::supported(more),
         cores(most),
         differing(least),
-        words::supported(less),
+        estimated(less, "1"),
         all.len(),
         words::few(more),
         marked(&points, &[ANSWERED])
@@ -359,7 +354,7 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
                        gets.";
     let words = (sentence, implication);
     let figure = Some(figure_id(results, "gain"));
-    Some(told(device, id(most, "workloads"), (more, TIMES), words, figure))
+    Some(told(device, id(most, "workloads"), number, words, figure))
 }
 
 /// A workload, by what tells it from the study's.
@@ -383,13 +378,13 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
     let cores = time.scaled(first.requests_per_s / 1e9);
     let at = |limit: &Limit, cell: &Cell<'_>| limit.cores(cell).map(words::significant);
     let stated = flexnic::stated("kvs_pcie_bottleneck_cores").unwrap_or_default();
+    let number = Number::new(&cores, "cores");
     let sentence = format!(
-        "{} would be the first limit with {}, from {} cores of {} ({PLAIN}: from {}). {} would \
+        "{} would be the first limit with {}, from {number} of {} ({PLAIN}: from {}). {} would \
          follow at {} (computed). The study, with such ports, states that PCIe is the limit from \
          {} cores.{}",
         first.name,
         cell.word("mode"),
-        words::supported(&cores),
         cell.device,
         at(&without?, plain)?,
         then.name,
@@ -406,7 +401,7 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
     let implication = format!("{means} {}", on_bus(results, cell, plain));
     let figure = Some(format!("{}-{}", figure_id(results, "cores"), cell.device));
     let words = (sentence, implication.as_str());
-    Some(told(cell.device, id(cell, "bus"), (&cores, "cores"), words, figure))
+    Some(told(cell.device, id(cell, "bus"), number, words, figure))
 }
 
 /// What the help takes off the bus, or puts on it.

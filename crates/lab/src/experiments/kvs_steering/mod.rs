@@ -29,6 +29,13 @@ impl Experiment for KvsSteering {
 
     in_its_files!();
 
+    fn terms(&self) -> &'static str {
+        "With rss the card spreads requests over the cores by their flow. With steer it sends each \
+         request to the core that owns the key. With dma it also writes the items and answers for \
+         them. Passes are staged: all requests lie in memory before the clock starts, so there is \
+         no wire, no latency and no loss."
+    }
+
     fn task_s(&self, task: &Task) -> Option<f64> {
         let Task::Store(serving) = task else { return None };
         // Passes that are watched take a part of the measured time again.
@@ -53,9 +60,8 @@ impl Experiment for KvsSteering {
     }
 
     fn disturbed_words(&self) -> &'static str {
-        "had a core taken away by the machine in all passes of half of their repeats or more: do \
-         not trust what they answer and what a request takes; measure them again on a calmer \
-         machine"
+        "lost a core to other programs in all passes of at least half of their repeats: do not \
+         trust their rate and core time; measure them again on a calmer machine"
     }
 
     fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {

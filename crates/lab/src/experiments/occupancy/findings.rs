@@ -1,11 +1,12 @@
 //! The findings of the experiment on occupancy, on rules and groups.
 
-use niclab_result::{Finding, Quantity};
+use niclab_result::Finding;
 
 use self::costs::share;
 use super::analysis::{flows_common, rate_words};
 use crate::cells::{Cell, paired};
-use crate::findings::{RatioVerdict, verdict};
+use crate::findings::number::{HIGH, Number, comparison};
+use crate::findings::{RatioVerdict, told, verdict};
 use crate::spec::TrialKind;
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -56,26 +57,15 @@ pub(crate) struct Subject<'a> {
 pub(crate) struct Sentence {
     id: &'static str,
     sentence: String,
-    value: f64,
-    unit: &'static str,
-    interval: Option<(f64, f64)>,
+    number: Number,
     implication: String,
     figure: Option<String>,
 }
 
 impl<'a> Subject<'a> {
     fn finding(&self, said: Sentence) -> Finding {
-        Finding {
-            id: format!("{}-{}", self.device, said.id),
-            sentence: said.sentence,
-            value: Quantity { value: said.value, unit: said.unit.into() },
-            // What has no width is known exactly.
-            interval: said.interval.filter(|(low, high)| low < high),
-            implication: said.implication,
-            figure: said.figure,
-            device: self.device.to_string(),
-            experiment: String::new(),
-        }
+        let words = (said.sentence, said.implication.as_str());
+        told(self.device, said.id.to_owned(), said.number, words, said.figure)
     }
 
     /// Cells of the sweep over rules: the published case, small frames.
@@ -158,18 +148,16 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     } else {
         ("", "Compare it with the rate of your own traffic.")
     };
+    let number = Number::new(&e, "pps");
     Some(s.finding(Sentence {
         id: "maximum",
         sentence: format!(
-            "{} {verb}{bound} {} in {} with {place}{}.{rest}",
+            "{} {verb}{bound} {number} in {} with {place}{}.{rest}",
             s.device,
-            words::pps(e.median),
             frame_words(&s.frame()),
             words::few(&e)
         ),
-        value: e.median,
-        unit: "pps",
-        interval: e.interval(),
+        number,
         implication: implication.into(),
         // A file is one set of rules: there is no curve over them.
         figure: of_file.is_none().then(|| figure_of(s, "throughput-group0")).flatten(),
@@ -222,22 +210,22 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
         RatioVerdict::Differs if ratio.median > 1.0 => "Include this in a latency budget.",
         RatioVerdict::Differs => "A full table is no slower here.",
     };
+    let (number, is_higher) = comparison(&ratio, HIGH);
     Some(s.finding(Sentence {
         id,
         sentence: format!(
-            "The {words} of {} is {} with {} in group 0 and {} with {}, at {} ({}){}.",
+            "The {words} of {} with {} in group 0 is {is_higher} with {} ({} instead of {}), at \
+             {} ({}){}.",
             s.device,
-            words::time(here.median),
             rules_words(full),
-            words::time(there.median),
             rules_words(empty),
+            words::time(here.median),
+            words::time(there.median),
             words::pps(rate),
             rate_words(s.results, TrialKind::LATENCY),
             words::few(&ratio)
         ),
-        value: here.median,
-        unit: "ns",
-        interval: here.interval(),
+        number,
         implication: implication.into(),
         figure: Some("occupancy-latency-group0".into()),
     }))
@@ -260,24 +248,28 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
     });
     let ((least, low), (most, high)) = (known.first()?, known.last()?);
     let [low_bytes, high_bytes] = [low, high].map(|of| words::significant(of.median));
-    let bytes = match low_bytes == high_bytes {
+    let (number, bytes) = match low_bytes == high_bytes {
         true => {
-            format!("{low_bytes} B of memory on {} ({} installed)", s.device, rules_words(least))
+            let number = Number::new(high, "B");
+            let installed = rules_words(least);
+            let bytes = format!("{number} of memory on {} ({installed} installed)", s.device);
+            (number, bytes)
         }
-        false => format!(
-            "{low_bytes} B ({} installed) to {high_bytes} B ({} installed) of memory on {}",
-            rules_words(least),
-            rules_words(most),
-            s.device
+        // The ends of a range over set-ups are no interval of confidence.
+        false => (
+            Number::known(high.median, "B"),
+            format!(
+                "{low_bytes} B ({} installed) to {high_bytes} B ({} installed) of memory on {}",
+                rules_words(least),
+                rules_words(most),
+                s.device
+            ),
         ),
     };
     Some(s.finding(Sentence {
         id: "rule-memory",
         sentence: format!("A five-tuple rule uses {bytes}."),
-        value: high.median,
-        unit: "B",
-        // The ends of a range over set-ups are no interval of confidence.
-        interval: high.interval().filter(|_| low_bytes == high_bytes),
+        number,
         implication: "Look-ups wait for memory once the tables outgrow the cache.".into(),
         figure: None,
     }))
@@ -293,7 +285,6 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
     };
     let (large, small) = (of("1500")?, of("64")?);
     let (ratio, verdict) = share(large, small).filter(|_| rules(large) == rules(small))?;
-    let gbps = large.estimate("throughput_gbps_l2")?;
     let implication = match verdict {
         RatioVerdict::NoCost => "The cost is per frame: size for small frames.",
         // More long frames than short ones a second is the machine's doing.
@@ -302,18 +293,15 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
             "Longer frames cost more: measure with the sizes of your own traffic."
         }
     };
+    let number = Number::percent(&ratio);
     Some(s.finding(Sentence {
         id: "frame-size",
         sentence: format!(
-            "{} forwards {} as many 1500 B frames as 64 B frames: {} Gbps (L2){}.",
+            "{} forwards {number} as many 1500 B frames a second as 64 B frames{}.",
             s.device,
-            words::percent(ratio.median),
-            words::significant(gbps.median),
             words::few(&ratio)
         ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
+        number,
         implication: implication.into(),
         figure: Some("occupancy-throughput-group0-1500".into()),
     }))

@@ -27,6 +27,15 @@ impl Experiment for Occupancy {
         &["groups", "rules", "match_percent"]
     }
 
+    fn terms(&self) -> &'static str {
+        "Group 0 is the table that every frame meets first; its rules can send a frame on to other \
+         groups. A frame passes chained groups one after the other."
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("1500 B frames that match no rule")
+    }
+
     /// Points stand at more rules than there are.
     fn asks_for_refusals(&self) -> bool {
         true

@@ -9,6 +9,7 @@ use super::analysis::{
 };
 use super::metrics::PACKET;
 use crate::cells::{Cell, paired};
+use crate::findings::number::{LONG, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -79,21 +80,20 @@ fn dearest(results: &Results<'_>, device: &str) -> Option<Finding> {
     let ((least, least_ns), (most, most_ns)) = (all.first()?, all.last()?);
     let (second, _) = all.iter().rev().nth(1)?;
     paired(most, second, PACKET).filter(|ratio| ratio.is_above(1.0) == Some(true))?;
+    let number = Number::new(most_ns, "ns");
     let sentence = format!(
-        "{} is the most expensive of {} programs on {device}: {} of a core per packet, {} on one \
-         core ({}). The cheapest is {}: {} ({}).",
+        "{} is the most expensive of {} programs on {device}: {number} of a core per packet ({}). \
+         The cheapest is {}: {} ({}).",
         program_words(most),
         all.len(),
-        words::time(most_ns.median),
-        words::pps(1e9 / most_ns.median),
         worst(most),
         program_words(least),
-        words::time(least_ns.median),
+        estimated(least_ns, "ns"),
         worst(least)
     );
     let implication = most_of(most, &all);
     let figure = Some(figure_id(results, "used"));
-    Some(told(device, "dearest".to_owned(), (most_ns, "ns"), (sentence, &implication), figure))
+    Some(told(device, "dearest".to_owned(), number, (sentence, &implication), figure))
 }
 
 /// What the text of a program has the most of among others: why it may be dear.
@@ -137,17 +137,17 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
     }
     let cores = most.scaled(1.0 / line_ns);
     let (reaching, needing) = reaching(&all, &names);
+    let number = Number::new(&cores, "cores");
     let sentence = format!(
         "{reaching} the line rate of 10 Gbps on one core of {device} ({} of 64 B, {} each). \
-         {needing} {} cores, if they scale.",
+         {needing} {number}, if they scale.",
         words::pps(LINE_RATE_PPS),
-        words::time(line_ns),
-        words::significant(cores.median)
+        words::time(line_ns)
     );
     let implication = "Use RSS over several cores where a port is faster than one core, and keep \
                        the program short.";
     let figure = Some(figure_id(results, "used"));
-    Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
+    Some(told(device, "line-rate".to_owned(), number, (sentence, implication), figure))
 }
 
 /// The finding that lists the cost of each program, the cheapest first.
@@ -159,15 +159,17 @@ fn each(results: &Results<'_>, device: &str) -> Option<Finding> {
     all.sort_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
     let (_, most) = all.last().filter(|_| all.len() > 1)?;
     let costs =
-        all.iter().map(|(cell, ns)| format!("{} {}", cell.word("program"), words::time(ns.median)));
+        all.iter().map(|(cell, ns)| format!("{} {}", cell.word("program"), estimated(ns, "ns")));
     let sentence =
         format!("Core time per packet on {device}: {}.", costs.collect::<Vec<_>>().join(", "));
+    // Each cost has its interval behind it.
+    let number = Number::known(most.median, "ns");
     let implication = format!(
         "One core has {} per packet at 10 Gbps line rate of 64 B.",
         words::time(1e9 / LINE_RATE_PPS)
     );
     let figure = Some(figure_id(results, "used"));
-    Some(told(device, "each".to_owned(), (most, "ns"), (sentence, &implication), figure))
+    Some(told(device, "each".to_owned(), number, (sentence, &implication), figure))
 }
 
 /// Which of all programs reach line rate, and whose cores are counted.
@@ -219,9 +221,9 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         Growth::Tables => format!("look-up ({program} among {entries})"),
         Growth::Instructions => format!("`{program}` instruction"),
     };
+    let number = Number::new(&slope, "ns");
     let sentence = format!(
-        "Each further {of} takes {device} {} per packet, from {} to {}{}.",
-        words::time(slope.median),
+        "Each further {of} takes {device} {number} per packet, from {} to {}{}.",
         words::whole(first.number("count")?),
         words::whole(last.number("count")?),
         words::few(&slope)
@@ -244,7 +246,7 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     };
     let figure = Some(figure_id(results, figure));
     let implication = follows(&slope, &implication);
-    Some(told(device, id, (&slope, "ns"), (sentence, &implication), figure))
+    Some(told(device, id, number, (sentence, &implication), figure))
 }
 
 /// What more entries of a table cost; nothing where the interval allows both a cost and none.
@@ -256,10 +258,7 @@ fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         return None;
     }
     let (program, device) = (few.word("program"), few.device);
-    let takes = match ratio.excludes(1.0) {
-        true => format!("{} times as long", words::significant(ratio.median)),
-        false => "as long".to_owned(),
-    };
+    let (number, is_longer) = comparison(&ratio, LONG);
     let implication = match (verdict(&ratio)?, ratio.median > 1.0) {
         (RatioVerdict::NoCost, _) => "The table size costs a packet almost nothing.",
         (RatioVerdict::Differs, true) => {
@@ -268,7 +267,7 @@ fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         (RatioVerdict::Differs, false) => "A larger table costs a packet no more here.",
     };
     let sentence = format!(
-        "{device} takes {takes} per packet with one {program} look-up among {} as among {}{}.",
+        "A packet with one {program} look-up among {} takes {device} {is_longer} one among {}{}.",
         words_at(many, "entries"),
         words_at(few, "entries"),
         words::few(&ratio)
@@ -276,7 +275,7 @@ fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     let implication = follows(&ratio, implication);
     let figure = Some(figure_id(results, "entries"));
     let words = (sentence, implication.as_str());
-    Some(told(device, format!("entries-{program}"), (&ratio, "1"), words, figure))
+    Some(told(device, format!("entries-{program}"), number, words, figure))
 }
 
 /// How a device stands to another in the programs that both take.
@@ -291,11 +290,12 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
     let found = verdict(&mean)?;
     let less = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
     let more = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
+    let (number, is_longer) = comparison(&mean, LONG);
     let sentence = format!(
         "{device} needs less time per packet than {other} in {less} of {} programs that both run, \
-         and more in {more}. The geometric mean of all is {} of {other}'s time{}.",
+         and more in {more}. Over all programs a packet takes {is_longer} on {other} (geometric \
+         mean){}.",
         ratios.len(),
-        words::significant(mean.median),
         words::few(&mean)
     );
     let implication = match (found, mean.median < 1.0) {
@@ -306,7 +306,7 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
     let implication = follows(&mean, implication);
     let figure = Some(figure_id(results, "used"));
     let words = (sentence, implication.as_str());
-    Some(told(device, format!("beside-{other}"), (&mean, "1"), words, figure))
+    Some(told(device, format!("beside-{other}"), number, words, figure))
 }
 
 /// The geometric mean of all ratios of a repeat, for each repeat that all pairs have.

@@ -136,11 +136,9 @@ fn the_costs_of_a_header_a_lookup_and_an_instruction_are_found() {
     );
     let (words, value) = finding(&measured, "card-entries-lpm");
     // 16,384 entries are 64^(14/6), 1,024 are 64^(10/6).
-    assert!(near(value, (30.0 + 14.0 / 6.0) / (30.0 + 10.0 / 6.0)), "{value}");
-    assert!(
-        words.contains("card takes 1.02 times as long per packet with one lpm look-up"),
-        "{words}"
-    );
+    let ratio = (30.0 + 14.0 / 6.0) / (30.0 + 10.0 / 6.0);
+    assert!(near(1.0 + value / 100.0, ratio), "{value}");
+    assert!(words.contains("takes card 2.1"), "{words}");
 }
 
 #[test]
@@ -149,8 +147,7 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     let (words, value) = finding(&measured, "card-dearest");
     assert!(near(value, 200.0), "{value}");
     let start = "rate-limiter with 4,096 entries is the most expensive of 7 programs on card: 200 \
-                 ns of a core per packet, 5.00 Mpps on one core (at worst 42 instructions, 2 \
-                 look-ups of";
+                 ns of a core per packet (at worst 42 instructions, 2 look-ups of";
     assert!(words.starts_with(start), "{words}");
     assert!(words.contains("The cheapest is router with 4,096 entries: 50.0 ns"), "{words}");
     assert!(words.ends_with("It has the most look-ups of all programs."), "{words}");
@@ -196,12 +193,12 @@ fn from_few_repeats_nothing_follows() {
     let few =
         measure(&mut Card::new("card", 1.0), "program-cost", GridName::Reduced, &set, Some(3));
     let (words, _) = finding(&few.unwrap(), "card-entries-lpm");
-    let end = "as among 1,000 entries (3 repeats only). A conclusion needs at least 6 repeats: \
+    let end = "one among 1,000 entries (3 repeats only). A conclusion needs at least 6 repeats: \
                fewer give no interval.";
     assert!(words.ends_with(end), "{words}");
     let (words, _) = finding(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
     assert!(
-        words.ends_with("as among 1,000 entries. The table size costs a packet almost nothing."),
+        words.ends_with("one among 1,000 entries. The table size costs a packet almost nothing."),
         "{words}"
     );
 }
@@ -213,7 +210,7 @@ fn two_devices_are_compared_program_by_program_in_turn() {
     let beds: Vec<&mut dyn Testbed> = vec![&mut ours, &mut theirs];
     let measured = measure_beside(beds, "program-cost", GridName::Reduced, &[], Some(6)).unwrap();
     let (words, value) = finding(&measured, "ours-beside-theirs");
-    assert!(near(value, 0.5), "{value}");
+    assert!(near(value, 50.0), "{value}");
     let all = measured.run.experiments[0].trials.len();
     let start =
         format!("ours needs less time per packet than theirs in {0} of {0} programs", all - 1);
@@ -366,13 +363,13 @@ fn more_entries_cost_as_the_interval_shows_and_are_no_finding_where_it_shows_not
     let of = |factors| said_with("16000", factors, "card-entries-lpm");
     assert_eq!(of([0.58, 2.01, 1.2, 0.9, 1.1, 1.4]), None);
     let none = of([1.0, 1.01, 0.97, 0.95, 1.02, 0.99]).unwrap();
-    assert!(
-        none.contains("card takes as long per packet with one lpm look-up among 16,000 entries"),
-        "{none}"
-    );
+    assert!(none.contains(" times as long as one among"), "{none}");
     assert!(none.ends_with("The table size costs a packet almost nothing."), "{none}");
     let more = of([1.3, 1.4, 1.35, 1.3, 1.32, 1.4]).unwrap();
-    assert!(more.contains("card takes 1.3") && more.contains("look-ups wait for memory"), "{more}");
+    assert!(
+        more.contains(" % longer than one among ") && more.contains("look-ups wait for memory"),
+        "{more}"
+    );
 }
 
 #[test]

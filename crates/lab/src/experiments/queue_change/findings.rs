@@ -3,8 +3,9 @@
 use niclab_result::Finding;
 
 use super::analysis::{LOAD, USED, answers, changes, figure_id, sum};
-use super::metrics::{LOOK, REACTION, REACTION_LAST, SETTLED};
+use super::metrics::{LOOK, REACTION, SETTLED};
 use crate::cells::Cell;
+use crate::findings::number::{Number, estimated};
 use crate::findings::{REPEATS_MIN, told};
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -100,16 +101,16 @@ fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
             words::whole(frames_without)
         ),
     };
+    let of_number = Number::new(&holds, "ns");
     let sentence = format!(
         "{} lost {} of {} frames behind its receive ring{beside} and reordered {} during {} RSS \
-         changes. A change was in effect after {} (longest {}; checked every {}). Load: {}, at \
-         most {} changes a second.",
+         changes. A change was in effect after {of_number} (longest {}; checked every {}). Load: \
+         {}, at most {} changes a second.",
         first.device,
         count(gone),
         words::whole(frames),
         count(reordered),
         words::whole(of("rss_changes")),
-        words::time(holds.median),
         words::time(longest),
         words::time(look),
         load(first),
@@ -124,7 +125,7 @@ fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
         _ => "Change RSS only without traffic, or where loss and order do not matter.",
     };
     let (id, words) = (format!("rss-changes{}", place(first, all)), (sentence, implication));
-    Some(told(first.device, id, (&holds, "ns"), words, None))
+    Some(told(first.device, id, of_number, words, None))
 }
 
 /// The cell of the same load with another answer.
@@ -133,15 +134,13 @@ fn with<'a>(cell: &Cell<'_>, all: &[&'a Cell<'a>], answer: &str) -> Option<&'a C
     all.iter().find(is_it).copied()
 }
 
-/// When a device answers a step, and by when it is done.
+/// When a device answers a step.
 fn reaction(cell: &Cell<'_>) -> String {
-    let [first, last] = [REACTION, REACTION_LAST].map(|metric| cell.estimate(metric));
     let repeats = cell.samples.len();
-    match first.zip(last) {
-        Some((first, last)) => format!(
-            "It first reacts {} after the step and settles by {} ({} of {repeats} repeats)",
-            words::time(first.median),
-            words::time(last.median),
+    match cell.estimate(REACTION) {
+        Some(first) => format!(
+            "It first reacts {} after the step ({} of {repeats} repeats)",
+            estimated(&first, "ns"),
             first.repeats
         ),
         None => format!("It reacts to the step in none of {repeats} repeats"),
@@ -158,17 +157,12 @@ fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     if number(cell, "step") == 1.0 || lost.repeats < REPEATS_MIN {
         return None;
     }
-    let [p99, p99_before] = [cell, without].map(|cell| {
-        let p99 = cell.estimate("latency_ns_p99");
-        p99.map_or("-".to_owned(), |p99| words::time(p99.median))
-    });
+    let of_number = Number::percent(&lost);
     let sentence = format!(
-        "{} with {answer} loses {} of the frames, and {} without, when the load is {} times as \
-         high in its middle third. {}. The p99 latency is {p99} (without: {p99_before}). Load: \
-         {}.",
+        "{} with {answer} loses {of_number} of the frames, and {} without, when the load is {} \
+         times as high in its middle third. {}. Load: {}.",
         cell.device,
-        words::percent(lost.median),
-        words::percent(before.median),
+        Number::percent(&before).with_interval(),
         words::whole(number(cell, "step")),
         reaction(cell),
         load(cell)
@@ -182,7 +176,7 @@ fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     };
     let id = format!("answer-{answer}{}", place(cell, all));
     let figure = Some(figure_id(USED, cell.device));
-    Some(told(cell.device, id, (&lost, "1"), (sentence, implication), figure))
+    Some(told(cell.device, id, of_number, (sentence, implication), figure))
 }
 
 /// What saving cores saves.
@@ -194,13 +188,13 @@ fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         return None;
     }
     let cores = number(cell, "cores");
+    let of_number = Number::new(&used, "cores");
     let sentence = format!(
-        "{} with save-cores uses {} of {} cores before the load step and {} while the load is {} \
-         times as high ({}).",
+        "{} with save-cores uses {of_number} of {} before the load step and {} while the load is \
+         {} times as high ({}).",
         cell.device,
-        words::significant(used.median),
         words::whole(cores),
-        words::significant(in_step.median),
+        estimated(&in_step, "cores"),
         words::whole(number(cell, "step")),
         load(cell)
     );
@@ -210,5 +204,5 @@ fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     };
     let id = format!("saved-cores{}", place(cell, all));
     let figure = Some(figure_id(USED, cell.device));
-    Some(told(cell.device, id, (&used, "cores"), (sentence, implication), figure))
+    Some(told(cell.device, id, of_number, (sentence, implication), figure))
 }

@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{AGGREGATE, EACH, QUEUES, at_cores, curve, figure_id, first, ideal, ports};
 use crate::cells::Cell;
+use crate::findings::number::{Comparative, Number, comparison};
 use crate::findings::{RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -29,6 +30,9 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     }
     findings
 }
+
+/// A number of frames beside another one.
+const MANY: Comparative = ["as many frames as", "more frames than", "fewer frames than"];
 
 /// How a metric of one cell stands to that of another; nothing where stalls may have set either.
 fn paired(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
@@ -69,17 +73,15 @@ fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     }
     let pps = most.estimate("throughput_pps")?;
     let of_ideal = pps.scaled(1.0 / ideal(results, most)?);
+    let (of_number, is_more) = comparison(&ratio, MANY);
     let sentence = format!(
-        "{} of {} with a queue each forward {} of {}{}: {} times the throughput of {}, {} of the \
-         ideal{}.",
+        "{} of {} with a queue each forward {is_more} {} of the device ({}{}): {} of the ideal{}.",
         cores(most),
         most.device,
-        words::pps(pps.median),
+        cores(few),
         frame_words(&most.word("frame")),
         by_ports(most),
-        words::significant(ratio.median),
-        cores(few),
-        words::percent(of_ideal.median),
+        Number::percent(&of_ideal).with_interval(),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median > 1.0) {
@@ -95,7 +97,7 @@ fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     Some(told(
         most.device,
         id(results, "cores", most),
-        (&ratio, "1"),
+        of_number,
         words,
         Some(figure_id(results, AGGREGATE, most.device)),
     ))
@@ -110,15 +112,13 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
     let (serial, cell) = most?;
     let ratio = paired(serial, cell, "throughput_pps")?;
     let found = verdict(&ratio)?;
-    let pps = serial.estimate("throughput_pps")?.median;
+    let of_number = Number::percent(&ratio);
     let sentence = format!(
-        "{} of {} forward {}{} when one of them receives for all: {} of their throughput with a \
-         queue each{}.",
+        "{} of {} reach {of_number} of their throughput with a queue each{} when one of them \
+         receives for all{}.",
         cores(serial),
         serial.device,
-        words::pps(pps),
         by_ports(serial),
-        words::percent(ratio.median),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
@@ -130,7 +130,7 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
     Some(told(
         serial.device,
         id(results, "serial", serial),
-        (&ratio, "1"),
+        of_number,
         words,
         Some(figure_id(results, EACH, serial.device)),
     ))
@@ -155,9 +155,9 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
         1.0 => format!("One queue on one core of {device} forwards"),
         queues => format!("{} queues on as many cores of {device} forward", words::whole(queues)),
     };
+    let of_number = Number::percent(&ratio);
     let sentence = format!(
-        "{queues} over one port {} of the throughput over {} ports{}.",
-        words::percent(ratio.median),
+        "{queues} over one port {of_number} of the throughput over {} ports{}.",
         words::whole(most),
         words::few(&ratio)
     );
@@ -170,7 +170,7 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
     Some(told(
         device,
         id(results, "ports", one),
-        (&ratio, "1"),
+        of_number,
         words,
         Some(figure_id(results, AGGREGATE, device)),
     ))
@@ -185,13 +185,13 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         1.0 => "one queue".to_owned(),
         queues => format!("{} queues", words::whole(queues)),
     };
+    let of_number = Number::percent(&ratio);
     let sentence = format!(
-        "{} with {} on {}{} reaches {} of its throughput with {}{}.",
+        "{} with {} on {}{} reaches {of_number} of its throughput with {}{}.",
         most.device,
         queues(most),
         cores(most),
         by_ports(most),
-        words::percent(ratio.median),
         queues(few),
         words::few(&ratio)
     );
@@ -204,7 +204,7 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     Some(told(
         most.device,
         id(results, "queues", most),
-        (&ratio, "1"),
+        of_number,
         words,
         Some(figure_id(results, QUEUES, "all")),
     ))

@@ -124,9 +124,9 @@ fn the_card_of_the_study_scales_as_the_study_found() {
     let below = 100.0 - of_ideal;
     assert!((below - published("per_core_rate_below_ideal")).abs() < 4.0, "{below} % below");
     let (sentence, ratio) = finding(&summary, "serial-1-8-8");
-    assert!((0.3..0.38).contains(&ratio), "{sentence}");
+    assert!((30.0..38.0).contains(&ratio), "{sentence}");
     let (sentence, _) = finding(&summary, "cores-1-8-8");
-    assert!(sentence.starts_with("8 cores of card with a queue each forward 10."), "{sentence}");
+    assert!(sentence.contains("times as many frames as one core of the device"), "{sentence}");
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["queue-scaling-all-card", "queue-scaling-each-card"]);
@@ -144,7 +144,7 @@ fn the_card_of_the_study_scales_as_the_study_found() {
 fn queues_of_one_port_cost_what_the_profile_says_and_no_more_are_computed_than_it_has() {
     let summary = found(read("82599").unwrap(), "queue-overhead", &[]);
     let (sentence, ratio) = finding(&summary, "ports-1-8-8");
-    assert!((0.42..0.5).contains(&ratio), "{sentence}");
+    assert!((42.0..50.0).contains(&ratio), "{sentence}");
     // Two cores forward less where their port has more than one queue.
     let two = at(&summary, ["multi-queue", "1", "2", "2"], "throughput (interval)");
     let each = at(&summary, ["multi-queue", "2", "2", "2"], "throughput (interval)");
@@ -275,7 +275,7 @@ fn cores_that_may_forward_more_than_one_or_less_are_no_finding() {
     let undecided = with_two_cores([0.82, 1.7, 0.58, 0.8, 0.7, 1.3].map(|ratio| ratio / 1.25));
     assert!(!has(&undecided), "{:#?}", undecided.findings);
     let (sentence, ratio) = finding(&with_two_cores([1.0; 6]), "cores-1-2-2");
-    assert!((ratio - 1.25).abs() < 1e-9, "{sentence}");
+    assert!((ratio - 25.0).abs() < 1e-6, "{sentence}");
     let none = with_two_cores([0.99, 1.0, 1.01, 0.98, 1.02, 1.0].map(|ratio| ratio / 1.25));
     let of = none.findings.iter().find(|of| of.id.ends_with("cores-1-2-2")).unwrap();
     assert_eq!(of.implication, "More cores forward no more: look for the bottleneck.");

@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{PLAIN, STACK, acted_stack, cells, figure_id};
 use crate::cells::{Cell, paired};
+use crate::findings::number::{FAST, Number, comparison};
 use crate::findings::{REPEATS_MIN, RatioVerdict, core_words, told, verdict};
 use crate::statistics::{Estimate, paired_ratio};
 use crate::summary::Results;
@@ -90,13 +91,7 @@ impl<'a> RateSubject<'a> {
         most(&self.of(one), &self.of(other))
     }
 
-    fn finding(
-        &self,
-        id: &str,
-        number: (&Estimate, &str),
-        words: (String, &str),
-        what: &str,
-    ) -> Finding {
+    fn finding(&self, id: &str, number: Number, words: (String, &str), what: &str) -> Finding {
         let figure = Some(figure_id(self.group, what));
         told(self.device, format!("{id}-group{}", self.group), number, words, figure)
     }
@@ -109,21 +104,16 @@ impl<'a> RateSubject<'a> {
     fn rate(&self) -> Option<Finding> {
         let cell = self.largest(SINGLE)?;
         let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
-        let calls = cell.calls("/calls")?;
+        let number = Number::new(&per_s, "rules/s");
         let sentence = format!(
-            "{} creates {} rules a second in {} ({} of {STACK}). A call takes {} (p50), {} (p99) \
-             and {} (p99.9){}.",
+            "{} creates {number} in {} ({} of {STACK}){}.",
             self.device,
-            words::significant(per_s.median),
             self.group_words(),
-            words::whole(rules(cell)),
-            words::time(calls.0.value_at_quantile(0.5) as f64),
-            words::time(calls.0.value_at_quantile(0.99) as f64),
-            words::time(calls.0.value_at_quantile(0.999) as f64),
+            words::rules(rules(cell)),
             words::few(&per_s)
         );
         let implication = "New flows that arrive faster than this wait for their rules.";
-        Some(self.finding("insert-rate", (&per_s, "rules/s"), (sentence, implication), "stacks"))
+        Some(self.finding("insert-rate", number, (sentence, implication), "stacks"))
     }
 
     /// What it costs that many rules stand there already.
@@ -133,12 +123,12 @@ impl<'a> RateSubject<'a> {
         // A handful is no rate.
         let few = of.iter().find(|cell| rules(cell) >= 1_000.0).unwrap_or(few);
         let ratio = ratio(many, few)?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} creates {} in {} at {} times the rate of {}{}.",
+            "{} creates {} in {} {is_faster} {}{}.",
             self.device,
             words::rules(rules(many)),
             self.group_words(),
-            words::significant(ratio.median),
             words::rules(rules(few)),
             words::few(&ratio)
         );
@@ -150,18 +140,18 @@ impl<'a> RateSubject<'a> {
             RatioVerdict::Differs => "A full group accepts rules faster than an empty one.",
         };
         let is_worth = rules(many) >= 4.0 * rules(few);
-        is_worth.then(|| self.finding("filling", (&ratio, "1"), (sentence, implication), "stacks"))
+        is_worth.then(|| self.finding("filling", number, (sentence, implication), "stacks"))
     }
 
     /// What it costs to match other headers.
     fn of_stacks(&self, id: &str, (stack, plain): (&str, &str)) -> Option<Finding> {
         let (one, other) = self.both((stack, PLAIN, "single"), (plain, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} creates rules of {stack} in {} at {} times the rate of rules of {plain} ({}){}.",
+            "{} creates rules of {stack} in {} {is_faster} rules of {plain} ({}){}.",
             self.device,
             self.group_words(),
-            words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
@@ -170,7 +160,7 @@ impl<'a> RateSubject<'a> {
             RatioVerdict::Differs => "The rate depends on the headers that a rule matches.",
         };
         let what = if stack.starts_with("eth/ip") { "stacks" } else { "tunnels" };
-        Some(self.finding(id, (&ratio, "1"), (sentence, implication), what))
+        Some(self.finding(id, number, (sentence, implication), what))
     }
 
     /// What more actions cost.
@@ -179,12 +169,12 @@ impl<'a> RateSubject<'a> {
         let stack = acted_stack(self.all, self.group);
         let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} creates rules of {stack} with four actions ({most}) in {} at {} times the rate of \
-             rules with one ({}){}.",
+            "{} creates rules of {stack} with four actions ({most}) in {} {is_faster} rules with \
+             one ({}){}.",
             self.device,
             self.group_words(),
-            words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
@@ -192,7 +182,7 @@ impl<'a> RateSubject<'a> {
             RatioVerdict::NoCost => "More actions do not slow down rule creation.",
             RatioVerdict::Differs => "The rate depends on the number of actions.",
         };
-        Some(self.finding("actions", (&ratio, "1"), (sentence, implication), "actions"))
+        Some(self.finding("actions", number, (sentence, implication), "actions"))
     }
 
     /// Deletion against insertion.
@@ -202,11 +192,11 @@ impl<'a> RateSubject<'a> {
             (cell.values("operations_per_s"), cell.values("destroy_operations_per_s"));
         let ratio = paired_ratio(&delete, &insert)
             .filter(|e| e.repeats >= REPEATS_MIN && delete.len() == insert.len())?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} destroys rules in {} at {} times the rate of creating them ({}){}.",
+            "{} destroys rules in {} {is_faster} it creates them ({}){}.",
             self.device,
             self.group_words(),
-            words::significant(ratio.median),
             words::rules(rules(cell)),
             words::few(&ratio)
         );
@@ -216,7 +206,7 @@ impl<'a> RateSubject<'a> {
             }
             _ => "Destroying rules does not limit rule churn.",
         };
-        Some(self.finding("deletion", (&ratio, "1"), (sentence, implication), "stacks"))
+        Some(self.finding("deletion", number, (sentence, implication), "stacks"))
     }
 
     /// What more threads gain, the most there are.
@@ -227,13 +217,13 @@ impl<'a> RateSubject<'a> {
         let of = |threads| self.of_threads(QUEUE, Some(threads));
         let (one, other) = most(&of(threads), &of(1.0))?;
         let ratio = ratio(one, other)?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} control threads, each with an operation queue, create rules in {} of {} at {} \
-             times the rate of one ({}){}.",
+            "{} control threads, each with an operation queue, create rules in {} of {} \
+             {is_faster} one thread ({}){}.",
             words::whole(threads),
             self.group_words(),
             self.device,
-            words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
@@ -243,19 +233,19 @@ impl<'a> RateSubject<'a> {
             }
             _ => "More control threads gain nothing here.",
         };
-        Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "calls"))
+        Some(self.finding("threads", number, (sentence, implication), "calls"))
     }
 
     /// What the operation queue gains.
     fn queue(&self) -> Option<Finding> {
         let (one, other) = self.both((STACK, PLAIN, "queue"), SINGLE)?;
         let ratio = ratio(one, other)?;
+        let (number, is_faster) = comparison(&ratio, FAST);
         let sentence = format!(
-            "{} creates rules in {} through the operation queue at {} times the rate of single \
-             calls ({}){}.",
+            "{} creates rules in {} through the operation queue {is_faster} by single calls \
+             ({}){}.",
             self.device,
             self.group_words(),
-            words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
@@ -265,7 +255,7 @@ impl<'a> RateSubject<'a> {
             }
             _ => "Use the queue for calls from other threads, not for speed.",
         };
-        Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "calls"))
+        Some(self.finding("insert-queue", number, (sentence, implication), "calls"))
     }
 }
 
@@ -294,10 +284,10 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
     let full = root.largest(SINGLE)?;
     let same = group.of(SINGLE).into_iter().find(|cell| rules(cell) == rules(full))?;
     let ratio = ratio(full, same)?;
+    let (number, is_faster) = comparison(&ratio, FAST);
     let sentence = format!(
-        "{device} creates {} in group 0 at {} times the rate of group 1{}.",
+        "{device} creates {} in group 0 {is_faster} in group 1{}.",
         words::rules(rules(full)),
-        words::significant(ratio.median),
         words::few(&ratio)
     );
     let implication = match verdict(&ratio)? {
@@ -307,7 +297,7 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
         }
         RatioVerdict::Differs => "Group 0 accepts rules faster than other groups.",
     };
-    Some(root.finding("root-insert", (&ratio, "1"), (sentence, implication), "stacks"))
+    Some(root.finding("root-insert", number, (sentence, implication), "stacks"))
 }
 
 /// A rate is kept where rules come at this share of it at least.
@@ -332,9 +322,10 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
     if cell.is_generator_limited() || cell.is_disturbed() {
         return None;
     }
+    let number = Number::new(&effect, "ns");
     let from = match effect.median == 0.0 {
-        true => "since the create call began".to_owned(),
-        false => format!("{} or more after the create call began", words::time(effect.median)),
+        true => format!("since the create call began ({number})"),
+        false => format!("{number} or more after the create call began"),
     };
     let sentence = format!(
         "99 % of new rules in group {} of {device} match every frame that left {from} ({} creates \
@@ -355,6 +346,5 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         false => "A rule is in effect when its create call returns, within this resolution.",
         true => "A rule is in effect some time after its create call: wait before relying on it.",
     };
-    let (number, words) = ((&effect, "ns"), (sentence, implication));
-    Some(told(device, format!("effect-{core}"), number, words, None))
+    Some(told(device, format!("effect-{core}"), number, (sentence, implication), None))
 }

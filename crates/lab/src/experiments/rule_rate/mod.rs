@@ -28,6 +28,14 @@ impl Experiment for RuleRate {
         }
     }
 
+    fn terms(&self) -> &'static str {
+        super::GROUPS_AND_CALLS
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("single calls, at other numbers of rules")
+    }
+
     fn takes_rules(&self) -> bool {
         true
     }

@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{against_anew, cells, change_words, figure_id, is_beside};
 use crate::cells::{Cell, paired};
+use crate::findings::number::{FAST, LONG, Number, comparison};
 use crate::findings::{REPEATS_MIN, RatioVerdict, core_words, of_transaction, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -53,11 +54,7 @@ fn is_whole(cell: &Cell<'_>) -> bool {
     cell.values("operations_done").iter().all(|done| *done == rules(cell))
 }
 
-fn finding(
-    (id, cell): (&str, &Cell<'_>),
-    number: (&Estimate, &str),
-    words: (String, &str),
-) -> Finding {
+fn finding((id, cell): (&str, &Cell<'_>), number: Number, words: (String, &str)) -> Finding {
     let group = cell.number("group").unwrap_or(0.0);
     let figure = Some(figure_id(group, is_beside(cell)));
     told(cell.device, format!("{id}-group{group}"), number, words, figure)
@@ -72,9 +69,9 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
     let gain = against_anew(results, cell);
     let pays = gain.as_ref().is_some_and(is_faster);
+    let number = Number::new(&per_s, "rules/s");
     let sentence = format!(
-        "{} rules a second get new actions in place in {} ({}){}.",
-        words::significant(per_s.median),
+        "{number} get new actions in place in {} ({}){}.",
         group_words(cell),
         words::rules(rules(cell)),
         words::few(&per_s)
@@ -83,7 +80,7 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         true => "Change a rule's actions instead of replacing the rule.",
         false => "Decisions about flows can change at this rate.",
     };
-    Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
+    Some(finding(("update-rate", cell), number, (sentence, implication)))
 }
 
 /// `true` where a ratio of rates shows the first to be higher.
@@ -103,18 +100,18 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
             "Replacing such rules is faster than changing them in place."
         }
     };
+    let (number, is_faster) = comparison(&gain, FAST);
     let sentence = format!(
-        "{} in {} {} changed ({}) at {} times the rate of destroying and creating{}.",
+        "{} in {} {} changed ({}) {is_faster} destroyed and created{}.",
         words::rules(rules(cell)),
         group_words(cell),
         words::verb(rules(cell), "is", "are"),
         change_words(cell),
-        words::significant(gain.median),
         words::few(&gain)
     );
     let said = (sentence, implication);
     let id = format!("in-place-{}", cell.word("change"));
-    Some(finding((&id, cell), (&gain, "1"), said))
+    Some(finding((&id, cell), number, said))
 }
 
 /// What it costs that all changes become visible at one instant.
@@ -124,16 +121,16 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
     }
     let ratio = paired(whole, one, "control_ns_per_operation")?;
     let implication = of_transaction(&ratio)?;
+    let (number, is_longer) = comparison(&ratio, LONG);
     let sentence = format!(
-        "One transaction with new actions for {} in {}, visible at one instant, takes {} times as \
-         long as single calls{}.",
+        "One transaction with new actions for {} in {}, visible at one instant, takes {is_longer} \
+         single calls{}.",
         words::rules(rules(whole)),
         group_words(whole),
-        words::significant(ratio.median),
         words::few(&ratio)
     );
     let said = (sentence, implication);
-    Some(finding(("update-transaction", whole), (&ratio, "1"), said))
+    Some(finding(("update-transaction", whole), number, said))
 }
 
 /// What packets meet in trials in which rules are changed.
@@ -171,8 +168,7 @@ fn met(cell: &Cell<'_>) -> Option<Finding> {
         _ => "Packets fall through to other rules while rules are changed this way.",
     };
     // Packets of all repeats were counted: there is no interval.
-    let counted =
-        Estimate { median: none, low: none, high: none, ..cell.estimate("met_none_frames")? };
+    let counted = Number::known(none, "packets");
     let id = format!("met-{}-{}", cell.word("change"), cell.word("core"));
-    Some(finding((&id, cell), (&counted, "frames"), (sentence, implication)))
+    Some(finding((&id, cell), counted, (sentence, implication)))
 }

@@ -33,6 +33,14 @@ impl Experiment for RuleUpdate {
         }
     }
 
+    fn terms(&self) -> &'static str {
+        super::GROUPS_AND_CALLS
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("single calls in group 1, at other numbers of rules")
+    }
+
     fn takes_rules(&self) -> bool {
         true
     }

@@ -46,10 +46,7 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
 
 /// Bits a second: `6.25 Gbps`, `830 Mbps`.
 pub(crate) fn bandwidth(bits_per_s: f64) -> String {
-    match bits_per_s {
-        bits if bits >= 1e9 => format!("{} Gbps", words::significant(bits / 1e9)),
-        bits => format!("{} Mbps", words::significant(bits / 1e6)),
-    }
+    words::quantity(bits_per_s, "bit/s")
 }
 
 /// Share of a core from which on programs of others may be what bounds a stream.

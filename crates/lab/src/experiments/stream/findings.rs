@@ -2,10 +2,11 @@
 
 use niclab_result::Finding;
 
-use super::analysis::{AXES, Bound, bandwidth, bound, cells, figure_of, words_at};
+use super::analysis::{AXES, Bound, bound, cells, figure_of, words_at};
 use super::metrics::{CARRIED, CPU, RECEIVER_BUSY, SENDER_BUSY};
 use super::trials::FULL;
 use crate::cells::{Cell, paired};
+use crate::findings::number::{MUCH, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -77,20 +78,28 @@ fn manner(cell: &Cell<'_>) -> String {
     }
 }
 
+/// The share of the time in which a core is busy, with its interval; clocks may let it exceed 1.
+fn busy_words(share: &Estimate) -> String {
+    let [median, low, high] = [share.median, share.low, share.high].map(|share| share.min(1.0));
+    Number::percent(&Estimate { median, low, high, ..*share }).with_interval()
+}
+
 /// What arrives at most, and what bounds it.
 fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Finding> {
     let cell = best(&of(all, transport))?;
     let bits = enough(cell.estimate(CARRIED))?;
-    let busy = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median.min(1.0));
+    let busy = |metric: &str| {
+        cell.estimate(metric).map_or("an unknown share".to_owned(), |share| busy_words(&share))
+    };
     let shares = format!(
         "The sender's core is busy {} of the time, the receiver's {}",
-        words::percent(busy(SENDER_BUSY)),
-        words::percent(busy(RECEIVER_BUSY))
+        busy(SENDER_BUSY),
+        busy(RECEIVER_BUSY)
     );
+    let number = Number::new(&bits, "bit/s");
     let sentence = format!(
-        "{} carries {} of payload over {} {}{}. {shares}.",
+        "{} carries {number} of payload over {} {}{}. {shares}.",
         cell.device,
-        bandwidth(bits.median),
         transport.to_uppercase(),
         manner(cell),
         words::few(&bits)
@@ -112,7 +121,7 @@ fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     };
     let figure = Some(figure_of(results, "carried", "size"));
     let id = format!("{}-{transport}", results.experiment.name);
-    Some(told(cell.device, id, (&bits, "bit/s"), (sentence, implication), figure))
+    Some(told(cell.device, id, number, (sentence, implication), figure))
 }
 
 /// The size from which on nearly as much arrives as with the best: a plateau of two sizes or more,
@@ -133,14 +142,14 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     if first + 1 == swept.len() {
         return None;
     }
-    let share = share(from)?;
+    let (share, of_smallest) = (share(from)?, share(smallest)?);
     let reached = match first {
         0 => format!("with messages of {} or more", words_at(from, "size")),
         _ => format!(
             "with messages of {} or more; with {} it reaches {}",
             words_at(from, "size"),
             words_at(smallest, "size"),
-            words::percent(carried(smallest) / carried(top))
+            Number::percent(&of_smallest).with_interval()
         ),
     };
     let sentence = format!(
@@ -156,26 +165,23 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
              ones."
         }
     };
-    let bytes = from.number("size").unwrap_or(0.0);
-    let known = Estimate { median: bytes, low: bytes, high: bytes, ..share };
+    let number = Number::known(from.number("size").unwrap_or(0.0), "B");
     let figure = Some(figure_of(results, "carried", "size"));
     let id = format!("{}-{transport}-size", results.experiment.name);
-    Some(told(cells[0].device, id, (&known, "B"), (sentence, implication), figure))
+    Some(told(cells[0].device, id, number, (sentence, implication), figure))
 }
 
 /// The best of TCP beside the best of UDP.
 fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let (tcp, udp) = (best(&of(all, "tcp"))?, best(&of(all, "udp"))?);
     let ratio = enough(paired(tcp, udp, CARRIED))?;
-    let carries = match verdict(&ratio)? {
-        RatioVerdict::NoCost => "as much as".to_owned(),
-        RatioVerdict::Differs => format!("{} times as much as", words::significant(ratio.median)),
-    };
+    verdict(&ratio)?;
     let cpu = |cell: &Cell<'_>| {
-        cell.estimate(CPU).map_or("an unknown time".to_owned(), |cpu| words::time(cpu.median))
+        cell.estimate(CPU).map_or("an unknown time".to_owned(), |cpu| estimated(&cpu, "ns"))
     };
+    let (number, is_more) = comparison(&ratio, MUCH);
     let sentence = format!(
-        "TCP at its best carries {carries} UDP on {}. A gigabit takes {} of both sides' cores \
+        "TCP at its best carries {is_more} UDP on {}. A gigabit takes {} of both sides' cores \
          instead of {}{}.",
         tcp.device,
         cpu(tcp),
@@ -191,7 +197,7 @@ fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     };
     let figure = Some(figure_of(results, "cpu", "size"));
     let id = format!("{}-tcp-udp", results.experiment.name);
-    Some(told(tcp.device, id, (&ratio, "1"), (sentence, implication), figure))
+    Some(told(tcp.device, id, number, (sentence, implication), figure))
 }
 
 /// What more connections, or larger batches, bring beside one.
@@ -210,17 +216,12 @@ fn brought(
         _ => words_at(best, axis),
     };
     let is_same = verdict(&gain)? == RatioVerdict::NoCost;
-    let carry = match is_same {
-        true => "as much as".to_owned(),
-        false => format!("{} times as much as", words::significant(gain.median)),
-    };
+    let (number, is_more) = comparison(&gain, MUCH);
     let sentence = format!(
-        "{what} carry {carry} one over {} on {}, with messages of {}: {} instead of {}{}.",
+        "{what} carry {is_more} one over {} on {}, with messages of {}{}.",
         transport.to_uppercase(),
         single.device,
         words_at(single, "size"),
-        bandwidth(carried(best)),
-        bandwidth(carried(single)),
         words::few(&gain)
     );
     let implication = match (axis, gain.high < 1.0 || is_same) {
@@ -235,5 +236,5 @@ fn brought(
     let figure = Some(figure_of(results, "carried", axis));
     let id = format!("{}-{axis}", results.experiment.name);
     let implication = follows(&gain, implication);
-    Some(told(single.device, id, (&gain, "1"), (sentence, &implication), figure))
+    Some(told(single.device, id, number, (sentence, &implication), figure))
 }

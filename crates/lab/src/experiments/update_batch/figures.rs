@@ -205,7 +205,7 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
             frame_words(&cell.word("frame"))
         ),
         caption: format!(
-            "Delivery ratio (frames dealt with, divided by frames offered) in time bins of 10 ms, \
+            "Delivery ratio (processed frames divided by offered frames) in time bins of 10 ms, \
              divided by the median bin before the batch; medians of the repeats. Bins with a \
              stall of the machine, and those in which the generator did not offer what was due, \
              are left out. For trials of more than ten seconds the lowest of each few is shown. \

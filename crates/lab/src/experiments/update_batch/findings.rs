@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{cells, figure_id, is_failover};
 use crate::cells::{Cell, paired};
+use crate::findings::number::{LONG, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, core_words, follows, of_transaction, told};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -141,12 +142,11 @@ impl BatchSubject<'_> {
     fn finding(
         &self,
         (id, cell): (&str, &Cell<'_>),
-        number: (&Estimate, &str),
-        words: (String, &str),
+        (estimate, number): (&Estimate, Number),
+        (sentence, implication): (String, &str),
     ) -> Finding {
         let id = format!("{id}-group{}", self.group);
-        let (sentence, implication) = words;
-        let implication = follows(number.0, implication);
+        let implication = follows(estimate, implication);
         told(self.device, id, number, (sentence, &implication), Some(figure_id(cell)))
     }
 
@@ -165,19 +165,15 @@ impl BatchSubject<'_> {
     /// What forwarding misses while the core does nothing else, and by smaller batches; nothing
     /// where the repeats allow both that it misses something and that it does not.
     fn at_once(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
-        let (blocked, outage) = (blocked(cell)?, cell.estimate("outage_ns")?);
+        let blocked = blocked(cell)?;
         let is_blocked = blocked.is_above(0.0)?;
-        let still = match outage.median > 0.0 {
-            true => format!("forwards nothing for {} and ", words::time(outage.median)),
-            false => String::new(),
-        };
-        let lost: Lost = |cell| Some(words::time(cell.estimate("blocked_ns")?.median));
+        let lost: Lost = |cell| Some(estimated(&cell.estimate("blocked_ns")?, "ns"));
         let smaller = self.smaller(cell, all, lost);
+        let number = Number::new(&blocked, "ns");
         let sentence = format!(
-            "{} {still}loses {} of traffic{smaller} while {} at once on the forwarding core, at \
+            "{} loses {number} of traffic{smaller} while {} at once on the forwarding core, at \
              {}{}.",
             self.device,
-            words::time(blocked.median),
             self.work(cell),
             self.load(cell)?,
             words::few(&blocked)
@@ -186,7 +182,8 @@ impl BatchSubject<'_> {
             true => "A batch at once blocks the packets of its core.",
             false => "A batch of this size ends before the ring is full.",
         };
-        Some(self.finding(("batch-at-once", cell), (&blocked, "ns"), (sentence, implication)))
+        let estimate = (&blocked, number);
+        Some(self.finding(("batch-at-once", cell), estimate, (sentence, implication)))
     }
 
     /// ` (this with 1,000 rules, that with 10,000 rules)`, for smaller batches put in as that of
@@ -214,11 +211,12 @@ impl BatchSubject<'_> {
             Some(format!("{} of {}", sum("losing_windows"), sum("undisturbed_windows")))
         };
         let smaller = self.smaller(cell, all, lost);
+        let number = Number::percent(&ratio);
         let sentence = format!(
-            "{} keeps {} of its delivery ratio while {} on the forwarding core, {}, at {}{}. {} \
-             of {} undisturbed time bins of 10 ms lose a frame{smaller}, and {} forward nothing.",
+            "{} keeps {number} of its delivery ratio while {} on the forwarding core, {}, at \
+             {}{}. {} of {} undisturbed time bins of 10 ms lose a frame{smaller}, and {} forward \
+             nothing.",
             self.device,
-            words::percent(ratio.median),
             self.work(cell),
             pace_words(cell),
             self.load(cell)?,
@@ -232,19 +230,16 @@ impl BatchSubject<'_> {
             (_, false) => "Rules can be created at this rate with almost no loss.",
             (_, true) => "Creating rules between bursts loses frames at this rate.",
         };
-        Some(self.finding(("batch-sliced", cell), (&ratio, "1"), (sentence, implication)))
+        Some(self.finding(("batch-sliced", cell), (&ratio, number), (sentence, implication)))
     }
 
     /// What is lost where another core does it.
     fn apart(&self, cell: &Cell<'_>) -> Option<Finding> {
         let ratio = left(cell)?;
-        let blocked = blocked(cell)?;
+        let number = Number::percent(&ratio);
         let sentence = format!(
-            "{} keeps {} of its delivery ratio and loses {} of traffic while {} by another core, \
-             at {}{}.",
+            "{} keeps {number} of its delivery ratio while {} by another core, at {}{}.",
             self.device,
-            words::percent(ratio.median),
-            words::time(blocked.median),
             self.work(cell),
             self.load(cell)?,
             words::few(&ratio)
@@ -253,7 +248,7 @@ impl BatchSubject<'_> {
             false => "Creating rules on another core does not slow down forwarding at this rate.",
             true => "Creating rules on another core loses frames at this rate.",
         };
-        Some(self.finding(("batch-distinct", cell), (&ratio, "1"), (sentence, implication)))
+        Some(self.finding(("batch-distinct", cell), (&ratio, number), (sentence, implication)))
     }
 
     /// How long traffic goes the dead way, and what it meets meanwhile.
@@ -272,17 +267,17 @@ impl BatchSubject<'_> {
             None => "at once".to_owned(),
             Some(_) => pace_words(cell),
         };
+        let number = Number::new(&took, "ns");
         let sentence = format!(
-            "{} re-points {} IPv4 prefixes in group {} in {} ({core}, {}, {pace}), at {}{}. It \
-             loses {} of traffic, and {} of {} packets match no prefix.",
+            "{} re-points {} IPv4 prefixes in group {} in {number} ({core}, {}, {pace}), at {}{}. \
+             It loses {} of traffic, and {} of {} packets match no prefix.",
             self.device,
             words::whole(batch(cell)),
             self.group,
-            words::time(took.median),
             calls_words(cell),
             self.load(cell)?,
             words::few(&took),
-            words::time(blocked.median),
+            estimated(&blocked, "ns"),
             words::whole(none),
             words::whole(met)
         );
@@ -290,23 +285,23 @@ impl BatchSubject<'_> {
             "transaction" => "All traffic uses the dead path until then, and none after it.",
             _ => "The last traffic leaves the dead path only then.",
         };
-        Some(self.finding((id, cell), (&took, "ns"), (sentence, implication)))
+        Some(self.finding((id, cell), (&took, number), (sentence, implication)))
     }
 
     /// What it costs that all rules become visible at one instant.
     fn transaction(&self, one: &Cell<'_>, whole: &Cell<'_>) -> Option<Finding> {
         let ratio =
             paired(whole, one, "control_ns_per_operation").filter(|e| e.repeats >= REPEATS_MIN)?;
+        let (number, is_longer) = comparison(&ratio, LONG);
         let sentence = format!(
-            "One transaction that creates {} in group {} of {}, visible at one instant, takes {} \
-             times as long as single calls{}.",
+            "One transaction that creates {} in group {} of {}, visible at one instant, takes \
+             {is_longer} single calls{}.",
             words::rules(batch(whole)),
             self.group,
             self.device,
-            words::significant(ratio.median),
             words::few(&ratio)
         );
         let implication = of_transaction(&ratio)?;
-        Some(self.finding(("transaction", whole), (&ratio, "1"), (sentence, implication)))
+        Some(self.finding(("transaction", whole), (&ratio, number), (sentence, implication)))
     }
 }

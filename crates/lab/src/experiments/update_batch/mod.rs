@@ -34,6 +34,14 @@ impl Experiment for UpdateBatch {
         }
     }
 
+    fn terms(&self) -> &'static str {
+        super::GROUPS_AND_CALLS
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("a full link of 100 Gbps with 1500 B frames, in samples of 0.1 s")
+    }
+
     fn takes_rules(&self) -> bool {
         true
     }

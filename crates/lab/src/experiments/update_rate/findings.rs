@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{Rated, done_per_s, latency_id, per_s, rated, throughput_id, way_words};
 use crate::cells::{Cell, paired};
+use crate::findings::number::{HIGH, Number, comparison, estimated};
 use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -95,7 +96,7 @@ fn place(cell: &Cell<'_>) -> String {
 
 fn finding(
     (id, cell): (&str, &Cell<'_>),
-    number: (&Estimate, &str),
+    number: Number,
     words: (String, &str),
     figure: String,
 ) -> Finding {
@@ -125,9 +126,8 @@ impl KeptShare {
         (is_bound && is_less).then_some(KeptShare { ratio, at_most: true })
     }
 
-    fn words(&self) -> String {
-        let at_most = if self.at_most { "at most " } else { "" };
-        format!("{at_most}{}", words::percent(self.ratio.median))
+    fn bound(&self) -> &'static str {
+        if self.at_most { "at most " } else { "" }
     }
 }
 
@@ -136,14 +136,11 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
     let (cell, kept) = (rated.full, KeptShare::of(rated)?);
     let ratio = &kept.ratio;
     let verdict = verdict(ratio)?;
-    let rest = rated.rest.estimate("throughput_pps")?;
-    let rest = if kept.at_most { rest.at_least() } else { rest };
+    let number = Number::percent(ratio);
     let sentence = format!(
-        "{} keeps {} of its throughput of {}{} (full load, {}) while {}{}.{}",
+        "{} keeps {}{number} of its throughput (full load, {}) while {}{}.{}",
         cell.device,
-        kept.words(),
-        if kept.at_most { "at least " } else { "" },
-        words::pps(rest.median),
+        kept.bound(),
         frame_words(&cell.word("frame")),
         work(cell),
         words::few(ratio),
@@ -158,11 +155,11 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
         (_, "same") => "The core spends time on rules instead of packets.",
         _ => "Rule churn on another core slows down forwarding.",
     };
-    Some(finding(("churn", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
+    Some(finding(("churn", cell), number, (sentence, implication), throughput_id(cell)))
 }
 
-/// ` At 100,000 a second it keeps 92 %, at 10,000 99 %.`, for lower rates at the place of `cell`,
-/// the highest first; empty without them.
+/// ` At 100,000 a second it keeps 92 % (91 to 93 %), at 10,000 99 % (98 to 99 %).`, for lower rates
+/// at the place of `cell`, the highest first; empty without them.
 fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
     let is_slower = |other: &&&Rated<'_>| {
         let mut point = other.full.point.clone();
@@ -176,7 +173,8 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
     };
     let slower = all.iter().filter(is_slower).filter_map(|other| {
         let kept = KeptShare::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
-        Some((words::whole(per_s(other.full)), kept.words()))
+        let share = Number::percent(&kept.ratio).with_interval();
+        Some((words::whole(per_s(other.full)), format!("{}{share}", kept.bound())))
     });
     let mut slower: Vec<(String, String)> = slower.collect();
     slower.reverse();
@@ -190,11 +188,11 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
     let cell = rated.latency.filter(|cell| is_sound(cell))?;
     let ratio = rated.latency_against_rest()?;
     let verdict = verdict(&ratio)?;
+    let (number, is_higher) = comparison(&ratio, HIGH);
     let sentence = format!(
-        "The p50 latency of {} is {}, {} times that without rule churn, while {}, at {} of {}{}.",
+        "The p50 latency of {} is {is_higher} without rule churn ({}) while {}, at {} of {}{}.",
         cell.device,
         words::time(cell.estimate("latency_ns_p50")?.median),
-        words::significant(ratio.median),
         work(cell),
         words::pps(cell.estimate("offered_pps")?.median),
         frame_words(&cell.word("frame")),
@@ -205,21 +203,20 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
         RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer during rule churn.",
         RatioVerdict::Differs => "Rule churn delays packets.",
     };
-    Some(finding(("churn-latency", cell), (&ratio, "1"), (sentence, implication), latency_id(cell)))
+    Some(finding(("churn-latency", cell), number, (sentence, implication), latency_id(cell)))
 }
 
 /// How long it takes until a call is done that the core that forwards asks another one for.
 fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     let cell = rated.latency.filter(|cell| is_sound(cell))?;
     let done = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
-    let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
+    let tail = cell.estimate("late_ns_p99")?;
+    let number = Number::new(&done, "ns");
     let sentence = format!(
-        "{} starts a replacement {} after the forwarding core requests it, and completes it after \
-         {} (p99 {}), while {}, at {} of {}{}.",
+        "{} completes a replacement {number} after the forwarding core requests it, and {} after \
+         it at p99, while {}, at {} of {}{}.",
         cell.device,
-        words::time(taken.median),
-        words::time(done.median),
-        words::time(tail.median),
+        estimated(&tail, "ns"),
         work(cell),
         words::pps(cell.estimate("offered_pps")?.median),
         frame_words(&cell.word("frame")),
@@ -227,7 +224,7 @@ fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     );
     let implication = "The call for the new rule returns then. The experiment rule-rate shows \
                        when packets match the rule.";
-    Some(finding(("hand-over", cell), (&done, "ns"), (sentence, implication), latency_id(cell)))
+    Some(finding(("hand-over", cell), number, (sentence, implication), latency_id(cell)))
 }
 
 /// The highest rate that is reached, where more is asked for and nothing but the device keeps it
@@ -240,15 +237,15 @@ fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
     if !is_bound || all.iter().any(is_above) || done.repeats < REPEATS_MIN {
         return None;
     }
+    let number = Number::new(&done, "rules/s");
     let sentence = format!(
-        "{} replaces {} rules a second if {} are requested in {}{}.",
+        "{} replaces {number} if {} are requested in {}{}.",
         cell.device,
-        words::whole(done.median),
         words::whole(per_s(cell)),
         place(cell),
         words::few(&done)
     );
     let implication = "This is the highest churn rate at saturating load with these calls.";
-    let of = (&done, "rules/s");
-    Some(finding(("churn-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
+    let of = throughput_id(cell);
+    Some(finding(("churn-ceiling", cell), number, (sentence, implication), of))
 }

@@ -19,6 +19,14 @@ impl Experiment for UpdateRate {
 
     in_its_files!(published);
 
+    fn terms(&self) -> &'static str {
+        super::GROUPS_AND_CALLS
+    }
+
+    fn published_load(&self) -> Option<&'static str> {
+        Some("1500 B frames, with rules replaced by single calls, a tick at a time")
+    }
+
     fn takes_rules(&self) -> bool {
         true
     }

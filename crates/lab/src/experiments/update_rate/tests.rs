@@ -81,8 +81,8 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
         let id = format!("simulated-{id}-group1");
         summary.findings.iter().find(|finding| finding.id == id).unwrap().value.value
     };
-    assert!((value("churn-same") - 0.9).abs() < 1e-6, "{:?}", summary.findings);
-    assert!((value("churn-distinct") - 1.0).abs() < 1e-6);
+    assert!((value("churn-same") - 90.0).abs() < 1e-4, "{:?}", summary.findings);
+    assert!((value("churn-distinct") - 100.0).abs() < 1e-4);
     let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
     assert!(near(value("hand-over-distinct"), 5_000.0), "{:?}", summary.findings);
     assert!(summary.findings.iter().all(|finding| !finding.id.contains("ceiling")));
@@ -146,9 +146,7 @@ fn a_generator_limited_value_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() 
     assert_eq!(of_same(&summary, "churn-latency"), None);
     // A tenth of the core's time goes into rules; what it could do without them is not seen.
     let found = of_same(&summary, "churn").unwrap();
-    assert!(
-        found.sentence.contains("keeps at most 94.7 % of its throughput of at least 9.50 Mpps")
-    );
+    assert!(found.sentence.contains("keeps at most 94.7 % of its throughput (full load"));
     assert_eq!(
         found.implication,
         "The cost may be higher: the generator was the limit without rule churn."

@@ -6,6 +6,7 @@ use super::costs::{Cost, CostOf, ShareOf};
 use super::{Sentence, Subject, figure_of, rules, rules_words};
 use crate::cells::{Cell, paired};
 use crate::findings::REPEATS_MIN;
+use crate::findings::number::Number;
 use crate::words;
 
 /// Whose packets a chain is judged by.
@@ -97,21 +98,17 @@ fn chain_at_most(
     if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 || is_disturbed {
         return None;
     }
-    let here = cell.estimate("throughput_pps")?;
+    let number = Number::percent(&ratio);
     Some(s.finding(Sentence {
         id: ids[0],
         sentence: format!(
-            "{} forwards {} with {} in {groups} chained groups{traffic}. This is at most {} of \
-             its throughput with the same number in group 1, where the generator was the limit{}.",
+            "{} with {} in {groups} chained groups{traffic} reaches at most {number} of its \
+             throughput with the same number in group 1, where the generator was the limit{}.",
             s.device,
-            words::pps(here.median),
             rules_words(cell),
-            words::percent(ratio.median),
             words::few(&ratio)
         ),
-        value: ratio.median,
-        unit: "1",
-        interval: ratio.interval(),
+        number,
         implication: "Chained groups cost throughput: keep the chain short.".into(),
         figure: traffic.is_empty().then(|| figure_of(s, "throughput-groups")).flatten(),
     }))

@@ -4,14 +4,12 @@ use niclab_result::Finding;
 
 use super::{Sentence, Subject};
 use crate::cells::{Cell, paired};
+use crate::findings::number::{MUCH, Number, comparison};
 use crate::findings::{REPEATS_MIN, RatioVerdict, verdict};
 use crate::measure::DEVICE_TIME;
 use crate::statistics::Estimate;
 use crate::summary::frames::a_frame;
 use crate::{statistics, words};
-
-/// A ratio of times from here on is told as a factor, below as a percentage.
-const FACTOR_MIN: f64 = 2.0;
 
 /// A throughput as a share of another one; nothing where a limit of the generator, or stalls, could
 /// have made the share what it is.
@@ -47,13 +45,11 @@ impl ShareOf {
             RatioVerdict::Differs if ratio.median < 1.0 => cost,
             RatioVerdict::Differs => gain,
         };
-        let (share, few) = (words::percent(ratio.median), words::few(&ratio));
+        let (number, few) = (Number::percent(&ratio), words::few(&ratio));
         Some(s.finding(Sentence {
             id: self.id,
-            sentence: format!("{} {share} of {}{few}.", self.around.0, self.around.1),
-            value: ratio.median,
-            unit: "1",
-            interval: ratio.interval(),
+            sentence: format!("{} {number} of {}{few}.", self.around.0, self.around.1),
+            number,
             implication: implication.into(),
             figure: self.figure,
         }))
@@ -82,28 +78,16 @@ impl Cost {
         Some(Cost { here_ns: statistics::median(&here)?, ratio })
     }
 
-    /// As a factor where that reads better than a percentage.
-    fn is_factor(&self) -> bool {
-        self.ratio.median >= FACTOR_MIN
-    }
-
     /// The time and its change against `base`; nothing where the interval allows both a change and
     /// none. Pairs stand side by side in time, so the median of their changes differs from the
     /// change of the medians where the machine's speed changed.
     pub(super) fn finding(&self, s: &Subject<'_>, about: &CostOf<'_>) -> Option<Finding> {
         verdict(&self.ratio)?;
-        let (sign, change) = (self.percent() < 0.0, words::significant(self.percent().abs()));
-        let change = match (self.is_factor(), sign) {
-            _ if !self.ratio.excludes(1.0) => "as much as".to_owned(),
-            (true, _) => format!("{} times as much as", words::significant(self.ratio.median)),
-            (false, false) => format!("{change} % more than"),
-            (false, true) => format!("{change} % less than"),
-        };
-        let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
+        let (number, is_more) = comparison(&self.ratio, MUCH);
         Some(s.finding(Sentence {
             id: about.id,
             sentence: format!(
-                "{} spends {} of core time on {} {}, {change} {} (median of pairs){}.",
+                "{} spends {} of core time on {} {}, {is_more} {} (median of pairs){}.",
                 s.device,
                 words::time(self.here_ns),
                 a_frame(&s.frame()),
@@ -111,9 +95,7 @@ impl Cost {
                 about.base,
                 words::few(&self.ratio)
             ),
-            value: scaled(self.ratio.median),
-            unit: if self.is_factor() { "1" } else { "%" },
-            interval: self.ratio.interval().map(|(low, high)| (scaled(low), scaled(high))),
+            number,
             implication: format!(
                 "One fully busy core would forward about {} or more: a partly idle core has \
                  smaller bursts, which cost more per frame.",
@@ -121,10 +103,6 @@ impl Cost {
             ),
             figure: about.figure.map(Into::into),
         }))
-    }
-
-    fn percent(&self) -> f64 {
-        (self.ratio.median - 1.0) * 100.0
     }
 }
 

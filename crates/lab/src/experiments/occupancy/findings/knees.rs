@@ -4,6 +4,7 @@ use niclab_result::Finding;
 
 use super::{Sentence, Subject};
 use crate::experiments::occupancy::analysis::knee_figure;
+use crate::findings::number::Number;
 use crate::knee::SearchResult;
 use crate::spec::KneeKind;
 use crate::summary::FoundKnee;
@@ -45,10 +46,8 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
                     s.device,
                     place(knee, x, width)
                 ),
-                value: x,
-                unit: "rules",
                 // The width of a bisection is no interval of confidence: it stands in the sentence.
-                interval: None,
+                number: Number::known(x.round(), "rules"),
                 implication:
                     "Keep group 0 below this number, or move rules into other groups.".into(),
                 figure,
@@ -62,9 +61,7 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
                 s.device,
                 words::whole(high.into())
             ),
-            value: high.into(),
-            unit: "rules",
-            interval: None,
+            number: Number::known(high.into(), "rules"),
             implication: "All of group 0 can be used.".into(),
             figure,
         })),
@@ -111,9 +108,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Sentence {
         id: "knee-group0-hits",
         sentence: format!("{} {said}, with {percent} % of the traffic on rules.", s.device),
-        value,
-        unit: "rules",
-        interval: None,
+        number: Number::known(value.round(), "rules"),
         implication: implication.into(),
         figure: None,
     }))
@@ -138,9 +133,7 @@ pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Sentence {
         id: "capacity-group0",
         sentence: format!("Group 0 of {} {words}.", s.device),
-        value: low.into(),
-        unit: "rules",
-        interval: None,
+        number: Number::known(low.into(), "rules"),
         implication: "Put rules that do not fit into non-root groups.".into(),
         figure: Some(knee_figure(knee)),
     }))

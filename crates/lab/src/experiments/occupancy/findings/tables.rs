@@ -6,6 +6,7 @@ use super::costs::{Cost, CostOf, ShareOf, share};
 use super::{Sentence, Subject, figure_of, rules, rules_words};
 use crate::cells::Cell;
 use crate::findings::RatioVerdict;
+use crate::findings::number::Number;
 use crate::statistics::Estimate;
 use crate::words;
 
@@ -25,17 +26,16 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
     }
     if full.is_generator_limited() && !full.is_disturbed() {
         let e = full.estimate("throughput_pps")?.at_least();
+        let number = Number::new(&e, "pps");
         return Some(s.finding(Sentence {
             id: "full-group0",
             sentence: format!(
-                "{} forwards at least {} with {place} in group 0{}: the generator was the limit.",
+                "{} forwards at least {number} with {place} in group 0{}: the generator was the \
+                 limit.",
                 s.device,
-                words::pps(e.median),
                 words::few(&e)
             ),
-            value: e.median,
-            unit: "pps",
-            interval: e.interval(),
+            number,
             implication: "This generator is too slow to show the cost of a full table.".into(),
             figure,
         }));

@@ -3,6 +3,7 @@
 use niclab_result::{Finding, Mark};
 
 use super::{Sentence, Subject, rules, rules_words};
+use crate::findings::number::Number;
 use crate::mlr::Regularity;
 use crate::summary::frames::frame_words;
 use crate::summary::throughput::{FoundGoal, FoundThroughput, found, frame};
@@ -45,10 +46,8 @@ pub(super) fn searched(s: &Subject<'_>) -> Option<Finding> {
             rules_words(of.cell),
             of.mode.words()
         ),
-        value: pps,
-        unit: "pps",
         // The bounds of a search are no interval of confidence: they stand in its table.
-        interval: None,
+        number: Number::known(pps, "pps"),
         implication,
         figure: None,
     }))
