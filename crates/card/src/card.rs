@@ -1,9 +1,9 @@
-//! A card: made, changed, asked and ended by one thread, while its cores work.
+//! A card: one thread makes, changes, queries and ends it, while its cores work.
 //!
 //! It is made of a [`CardConfig`] (`config`), opens its ports and starts its cores (`start`), takes
-//! rules (`rules`), and reports and changes its RSS (`rss`); frames are captured
-//! (`capturing`), and what is to be done now and then is done by whoever has it (`tending`), until
-//! it ends (`end`). What decides about frames in place of rules is changed here.
+//! rules (`rules`), reports and changes its RSS (`rss`), and captures frames (`captures`). Its owner
+//! runs its background work (`housekeeping`), and shuts it down (`shutdown`). The program that
+//! classifies frames in place of rules is changed here.
 
 mod captures;
 mod config;

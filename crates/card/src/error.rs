@@ -77,7 +77,7 @@ pub enum CardError {
         /// Queues of each.
         queues: u16,
     },
-    /// Its door.
+    /// The socket of an external queue cannot be opened.
     #[error("external queue {queue} of port {port}: {source}")]
     ExternalQueue {
         /// The port.

@@ -1,5 +1,5 @@
-//! External queues of a card: the end on the core of the queue, and the door by which the control
-//! side lets clients in.
+//! External queues of a card: the end on the core of the queue, and the listener by which the
+//! control side accepts clients.
 //!
 //! A client gets the frames of its queue in place of the function, and what it sends leaves by the
 //! port that the queue belongs to. Without a client the frames of this queue are dropped and
@@ -146,7 +146,7 @@ pub(crate) struct ExternalQueueListener {
     shown: Arc<PublishedClient>,
 }
 
-/// A door that listens, and the end that it leads to.
+/// A listener, and the end of the queue that its clients get.
 ///
 /// # Errors
 /// [`PortError`].

@@ -164,7 +164,7 @@ pub(crate) fn open_port<P: std::fmt::Display>(
     Ok((port, contexts))
 }
 
-/// Makes the doors of external queues, which the ports get, and the ends behind them, by core.
+/// Makes the listeners of external queues, which the ports get, and the ends of the queues, by core.
 pub(crate) fn external_queues<P>(
     config: &CardConfig<P>,
     ports: &mut [Port],
@@ -182,9 +182,9 @@ pub(crate) fn external_queues<P>(
             return Err(CardError::ExternalQueueNumber { port, queue, ports, queues });
         };
         let made = external_queues::listen(at);
-        let (door, external_queue) =
+        let (listener, external_queue) =
             made.map_err(|source| CardError::ExternalQueue { port, queue, source })?;
-        of.listeners.push(door);
+        of.listeners.push(listener);
         external_queues[usize::from(queue) % config.cores.len()].push(external_queue);
     }
     Ok(external_queues)

@@ -25,11 +25,11 @@ impl Card {
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.run_housekeeping(HOUSEKEEPING_STEPS);
-            for door in &mut port.listeners {
-                match door.accept(&self.region) {
-                    Ok(received) => is_changed |= received,
+            for listener in &mut port.listeners {
+                match listener.accept(&self.region) {
+                    Ok(is_new) => is_changed |= is_new,
                     Err(error) => missing.push((
-                        format!("the door of queue {} of {}", door.queue(), port.name),
+                        format!("the socket of queue {} of {}", listener.queue(), port.name),
                         error,
                     )),
                 }

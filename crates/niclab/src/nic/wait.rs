@@ -3,19 +3,19 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long at most.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether they have.
-const LOOK: Duration = Duration::from_micros(20);
+/// Time between two polls.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
-/// Waits until `look` says nothing any more; what it says even then, where patience ends first.
-pub(super) fn wait<T, E>(mut look: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
-    let until = Instant::now() + PATIENCE;
+/// Waits until `poll` returns `None`; after the longest wait, returns what it returns then.
+pub(super) fn wait<T, E>(mut poll: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
+    let until = Instant::now() + WAIT_MAX;
     loop {
-        match look()? {
-            Some(_) if Instant::now() < until => thread::sleep(LOOK),
-            message => return Ok(message),
+        match poll()? {
+            Some(_) if Instant::now() < until => thread::sleep(POLL_INTERVAL),
+            pending => return Ok(pending),
         }
     }
 }

@@ -46,8 +46,8 @@ const MESSAGE_LEN_MAX: usize = 256;
 /// No send waits for a client, and none ends this process.
 const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// The door of one queue: a socket that clients connect to, one after the other. A client that
-/// comes while another is there waits until that is gone.
+/// The listening socket of one queue, for one client at a time. A second client waits until the
+/// first one is gone.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,

@@ -4,7 +4,7 @@
 //! client's: it sends its text, or the open file beside the request. The card opens no file for a
 //! client.
 //!
-//! `door` makes the socket, `client` is one who is connected, `answer` does what it asks.
+//! `listener` makes the socket, `client` is a connection, and `answer` carries out its request.
 
 mod answer;
 mod client;

@@ -1,7 +1,7 @@
 //! `niclab nic ctl`: sends a request to a running card and prints the response.
 //!
 //! `arguments` is what can be typed, `request` makes a request of it, `capture` opens the file of a
-//! capture, `said` puts answers into words.
+//! capture, `response` prints responses as text.
 
 mod capture;
 mod request;
