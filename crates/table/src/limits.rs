@@ -104,23 +104,39 @@ pub(crate) const MASKS_MIN: usize = 3;
 
 /// The least number of entries that a new filter has room for; their memory is touched when it is
 /// needed.
-pub(crate) const FILTER_ENTRIES_MIN: usize = if cfg!(miri) { 1 << 6 } else { 1 << 15 };
+pub(crate) const FILTER_ENTRIES_MIN: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 4,
+    (false, true) => 1 << 4,
+    (false, false) => 1 << 15,
+};
 
 /// The least number of slots of a filter: the fewer, the less a look-up costs. Half a cache line of
 /// bits.
-pub(crate) const FILTER_SLOTS_MIN: usize = 256;
+pub(crate) const FILTER_SLOTS_MIN: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 4,
+    (false, true) => 16,
+    (false, false) => 256,
+};
 
 /// A filter is rebuilt after at least this many additions that changed it, and three times as many
 /// as it began with. With 512 and as many, 1,000 wildcard entries that are deleted and added
 /// changed at 0.68 times the rate (`rows program-update`).
-pub(crate) const NEW_MIN: usize = if cfg!(miri) { 16 } else { 1 << 12 };
+pub(crate) const NEW_MIN: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 2,
+    (false, true) => 16,
+    (false, false) => 1 << 12,
+};
 
 /// The same in idle time, when an eighth of what it began with is enough.
-pub(crate) const NEW_IDLE_MIN: usize = 16;
+pub(crate) const NEW_IDLE_MIN: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// A filter is rebuilt after at least this many additions and lowered bounds, whether or not it had
 /// the entry: its bounds only fall.
-pub(crate) const ADDED_MIN: usize = if cfg!(miri) { 64 } else { 1 << 16 };
+pub(crate) const ADDED_MIN: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 16,
+    (false, true) => 64,
+    (false, false) => 1 << 16,
+};
 
 /// The same in idle time.
 pub(crate) const ADDED_IDLE_MIN: usize = ADDED_MIN / 16;
@@ -136,7 +152,7 @@ pub(crate) const STEP_SPANS: usize = 8;
 
 /// Places of a filter that one step visits to intersect its sets; each set counts as sixteen
 /// places. Takes a microsecond or two.
-pub(crate) const JOIN_PLACES: usize = 256;
+pub(crate) const JOIN_PLACES: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// Operations without a new entry after which a filter rests, and its sets are intersected: while
 /// sets change, intersections are out of date before they are complete.

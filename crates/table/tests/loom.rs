@@ -8,6 +8,9 @@
 //! when one of them is its main thread.
 #![cfg(loom)]
 
+#[path = "loom/masks.rs"]
+mod masks;
+
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicUsize,

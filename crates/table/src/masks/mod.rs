@@ -28,17 +28,43 @@
 //!   raised. So no reader stops too early.
 //! - *The slot of a mask that was removed* has no bound any more, so readers skip it. The mask had
 //!   no entry then, whatever the generation of a reader.
+//!
+//! # Why the memory orderings are enough
+//!
+//! There is one writer. The user stores words with Release and reads them with Acquire, and does
+//! the same with the view.
+//!
+//! - *A reader that knows of an entry sees all that was prepared for it.* The writer stores the
+//!   content of the slot, the number of slots, the bits of the filter and the lowered bounds before
+//!   the word. The reader knows of the entry because it read the word, or something that was stored
+//!   later. So this needs no ordering among the places that were prepared.
+//! - *A reader that does not know of it may see any part of the preparation.* It then skips a slot
+//!   without content, or finds no word.
+//! - *A raised bound is a Release store, and readers load it with Acquire.* A reader that skips the
+//!   slot of a removed mask thus sees all that came before the removal, such as the entry that took
+//!   the place of a removed one. Relaxed is too weak here.
+//! - *A slot is never reused.* A mask that gets the number of a removed mask gets another slot. If
+//!   words are found by that number, as the card's are, the user waits for a grace period after
+//!   [`MaskFilter::retire`]. No reader is in the old slot after that.
+//! - *A reader has one view for a whole burst.* `add`, `lower` and `retire` change the filter that
+//!   readers use and the one that is being built. So an old view and a new one both have every
+//!   entry.
+//! - *Nothing is freed under a reader.* A view owns its slots and intersections (`Arc`), and a
+//!   search borrows them from the view. The user keeps an old view until it is the only owner, so
+//!   that no reader frees memory.
+//!
+//! `tests/loom/masks.rs` has models of this. `docs/decisions/one-classifier.md` of the repository
+//! lists the broken variants in which they fail.
 
 mod control;
 mod search;
-// Miri takes minutes for the filters of these tests.
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::prune::{FilterReader, Joined, Span};
-use crate::sync::{Acquire, AtomicU64, AtomicUsize, Release};
+use crate::sync::{Acquire, AtomicU64, AtomicUsize, OnceLock, Release};
 
 pub use control::{EntryCursor, MaskFilter, Pace};
 pub use search::MaskSearch;

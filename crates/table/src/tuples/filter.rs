@@ -5,7 +5,7 @@ use super::writer::Mask;
 use super::{F, Fields, Filters, WIDTHS};
 use crate::limits::{MASKS_MIN, STEP_GROUPS};
 use crate::masks::{EntryCursor, MaskFilter, MaskSource, Pace};
-use crate::prune::{Bits, Span};
+use crate::prune::Span;
 
 /// A filter of one field, or of all.
 pub(super) type MaskFilters<const W: usize> =
@@ -24,7 +24,7 @@ macro_rules! each_filter {
 impl<const W: usize> MaskFilters<W> {
     pub(super) const fn new(fields: &Fields) -> Self {
         match fields.only() {
-            Some(_) => Filters::One(MaskFilter::new([Bits::ThirtyTwo])),
+            Some(_) => Filters::One(MaskFilter::new([WIDTHS[0]])),
             None => Filters::All(MaskFilter::new(WIDTHS)),
         }
     }

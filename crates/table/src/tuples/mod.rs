@@ -108,8 +108,11 @@ impl Field {
     }
 }
 
-/// The widths of the fields of a filter.
-const WIDTHS: [Bits; 4] = [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen];
+/// The widths of the fields of a filter. (A model under loom can follow only so many atomics.)
+const WIDTHS: [Bits; 4] = match cfg!(loom) {
+    true => [Bits::Eight; 4],
+    false => [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen],
+};
 const F: usize = WIDTHS.len();
 
 /// The fields of a key that a filter reads.
