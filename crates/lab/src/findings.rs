@@ -2,7 +2,7 @@
 //!
 //! A finding that the data do not support does not appear. Its verdict follows from the interval:
 //! a difference whose interval holds "no difference" is no finding ([`verdict`],
-//! [`Estimate::excludes`]). Nothing follows from a vague finding ([`VAGUE`]), and the report folds
+//! [`Estimate::excludes`]). A vague finding does not tell how much ([`VAGUE`]), and the report folds
 //! it.
 //!
 //! A figure that shows the generator's limit is never called the device's. The sentence says "at
@@ -49,9 +49,10 @@ pub(crate) fn told(
     }
 }
 
-/// What follows from a vague finding ([`Finding::is_vague`]).
-pub(crate) const VAGUE: &str = "Nothing follows: the ends of the interval are more than a factor \
-                                of 10 apart. Use more repeats or a calmer machine.";
+/// The implication of a vague finding ([`Finding::is_vague`]).
+pub(crate) const VAGUE: &str = "The repeats do not tell how much: the ends of the interval are \
+                                more than a factor of 10 apart. Use more repeats or a calmer \
+                                machine.";
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 pub(crate) const NO_COST: f64 = 0.1;

@@ -102,7 +102,7 @@ fn a_knee_of_hits_has_a_sentence_of_its_own_and_stands_in_no_figure_of_misses() 
 }
 
 #[test]
-fn nothing_follows_from_an_interval_of_more_than_a_decade() {
+fn an_interval_of_more_than_a_decade_does_not_tell_how_much() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 6);
     bench.execute();
     // Latencies with a full table scatter by a factor of 32; those with none do not.

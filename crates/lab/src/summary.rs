@@ -120,20 +120,25 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let found = findings::placements::findings(&placements::rows(run, samples));
         summary.findings.splice(0..0, found);
     }
-    for finding in summary.findings.iter_mut().filter(|finding| finding.is_vague()) {
-        finding.implication = findings::VAGUE.to_owned();
-    }
-    // Where too little was measured a figure is not drawn.
-    let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
-    let drawn: Vec<&str> = figures.map(|figure| figure.id.as_str()).collect();
-    for finding in &mut summary.findings {
-        finding.figure = finding.figure.take().filter(|id| drawn.contains(&id.as_str()));
-    }
+    check_findings(&mut summary);
     if summary.partial {
         let text = "The run was cut short: this is what was finished. Continue with --resume.";
         summary.warnings.insert(0, text.into());
     }
     summary
+}
+
+/// Marks vague findings as such, and removes links to figures that are not drawn because too little
+/// was measured.
+fn check_findings(summary: &mut Summary) {
+    for finding in summary.findings.iter_mut().filter(|finding| finding.is_vague()) {
+        finding.implication = findings::VAGUE.to_owned();
+    }
+    let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
+    let drawn: Vec<&str> = figures.map(|figure| figure.id.as_str()).collect();
+    for finding in &mut summary.findings {
+        finding.figure = finding.figure.take().filter(|id| drawn.contains(&id.as_str()));
+    }
 }
 
 /// How long a part of a merged run took, seconds: nothing was measured between the parts.

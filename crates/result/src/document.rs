@@ -266,7 +266,7 @@ pub const VAGUE_FACTOR: f64 = 10.0;
 
 impl Finding {
     /// `true` if the ends of the interval are more than a factor of 10 apart. A vague finding is
-    /// not on top of a report, and nothing follows from it.
+    /// not on top of a report, because it does not tell how much.
     ///
     /// A change in percent is not vague: between 1 % and 15 % more, the value itself is known.
     /// `lab` words a ratio as a change only if its interval spans less than the factor.

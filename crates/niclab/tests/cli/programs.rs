@@ -111,7 +111,7 @@ fn programs_are_checked_shown_and_tested() {
     assert_eq!(held.out.matches("1 packets, 1 expectations met, 0 not").count(), 2, "{held:?}");
     fs::write(at("fails.stf"), holds.replace("expect 2", "expect 3")).unwrap();
     let failed = call(&["program", "test", &at("fails.stf"), &program]);
-    failed.with(10, &["2 expectations were not met"]);
+    failed.with(10, &["2 expectations failed"]);
     assert!(failed.out.contains("line 3: no packet left by port 3"), "{failed:?}");
     let wrong = call(&["program", "check", &at("wrong.spec")]);
     wrong.with(3, &["wrong.spec: line 2, column 2: expected a number of bits", "^^^^^^"]);
