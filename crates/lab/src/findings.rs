@@ -2,7 +2,7 @@
 //!
 //! A finding that the data do not support does not appear. Its verdict follows from the interval:
 //! a difference whose interval holds "no difference" is no finding ([`verdict`],
-//! [`Estimate::excludes`]). A vague finding does not tell how much ([`VAGUE`]), and the report folds
+//! [`Estimate::excludes`]). A vague finding does not tell how much ([`VAGUE`]); the report folds
 //! it.
 //!
 //! A figure that shows the generator's limit is never called the device's. The sentence says "at
