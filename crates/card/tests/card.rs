@@ -566,10 +566,7 @@ fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
     received.remove(0);
     left.remove(0);
     received.extend(left);
-    assert!(
-        data(received) == data(observed),
-        "what came, and what left with its addresses swapped"
-    );
+    assert!(data(received) == data(observed), "frames received, and frames sent");
 
     let mut card = Card::start(&config, "").unwrap();
     card.capture(0, into(&few), 10).unwrap();

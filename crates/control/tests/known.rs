@@ -234,7 +234,7 @@ fn counters() {
             r#""external_queues":[{"queue":1,"is_there":false,"given_frames":0,"dropped":0,"#,
             r#""taken_frames":0,"refused":0,"ended":"gone"}]}],"#,
             r#""cores":[{"core":3,"rx_frames":9,"frames":5,"cpu_ns":1,"busy_ns":2}],"#,
-            r#""applications":[{"name":"keeper","frames":1,"missed":0,"drops":0,"told":0,"#,
+            r#""applications":[{"name":"keeper","frames":1,"missed":0,"drops":0,"reported":0,"#,
             r#""faults":0,"outside":0,"ring_full":0,"queue_missed":0,"tx_dropped":0,"#,
             r#""busy_ns":0}],"rule_texts_refused":9}"#
         ),

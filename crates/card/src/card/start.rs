@@ -100,14 +100,13 @@ impl Card {
         let hosted = applications.len();
         let applications = Applications::new(applications, (count, cores), config.queues)?;
         let waiting = Applications::frames(hosted, cores) + frames_max(hosted, count);
-        let between_cores = (cores - 1) * ring_frames(cores);
-        let under_way = count * (between_cores + HELD_MAX) + waiting + IN_HAND;
+        let ring = ring_frames(cores);
+        let under_way = count * ((cores - 1) * ring + HELD_MAX) + waiting + IN_HAND;
         let frame_len = config.frame_len_max.max(FRAME_LEN_MAX);
         let pools = frame_pools(cores, cores * (held + under_way), frame_len)?;
         let region = Arc::clone(pools[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let inter_core =
-            by_core(cores, count, || InterCoreRings::between(cores, ring_frames(cores)));
+        let inter_core = by_core(cores, count, || InterCoreRings::between(cores, ring));
         let steered = by_core(cores, hosted, || SteeringRings::between(cores, &region));
         let progress = Progress::new(cores, count);
         let mut contexts: Vec<Vec<PortContext>> = (0..cores).map(|_| Vec::new()).collect();

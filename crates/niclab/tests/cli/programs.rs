@@ -653,7 +653,7 @@ fn keepers() -> tempfile::TempDir {
 /// What is said to them, in any order.
 const KEEPERS_SAY: &[&str] = &[
     "out 100 frames",
-    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 told",
+    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 reported",
     "1 packets, 60 B",
     r#"{"response":"counter","packets":1,"bytes":60}"#,
     "entry 0:",
