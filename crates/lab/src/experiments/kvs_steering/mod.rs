@@ -58,9 +58,8 @@ impl Experiment for KvsSteering {
     }
 
     fn disturbed_words(&self) -> &'static str {
-        "had a core taken away by the machine in all passes of half of their repeats or more: do \
-         not trust what they answer and what a request takes; measure them again on a calmer \
-         machine"
+        "the machine took a core away in every pass of at least half of the repeats. Do not trust \
+         the answered requests and the time per request. Measure again on a calmer machine"
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Station] {
