@@ -71,10 +71,10 @@ fn write(
     }
     let left_out = not_modelled(profile);
     if !left_out.is_empty() {
-        writeln!(out, "\nLeft out, for it is unknown: {}.", left_out.join(", "))?;
+        writeln!(out, "\nNot modelled (no published data): {}.", left_out.join(", "))?;
     }
     if is_destroying_unknown(profile, ways) {
-        writeln!(out, "Group 0: destroying a rule is left out, for its time is not known.")?;
+        writeln!(out, "Not modelled (no published data): the time to destroy a rule in group 0.")?;
     }
     Ok(())
 }

@@ -287,7 +287,7 @@ fn about(name: &str, profile: &Profile) -> About {
             fact("modelled", "computed in virtual time from a profile, not measured".to_owned()),
             fact("source", profile.source.clone()),
             fact("profile", format!("{fitted} numbers fitted, {bounds} bounds")),
-            fact("left out, for it is unknown", unknown),
+            fact("not modelled (no published data)", unknown),
         ],
         places: vec![
             place("generator", "generator, virtual"),

@@ -117,9 +117,9 @@ impl Page {
             false => "",
         };
         let text = format!(
-            "Ratios to the baseline: the geometric mean of so many points whose ratio no mark or \
-             other load puts in doubt. Points are worse or better by more than {}, or the same; \
-             open are those of which that cannot be told.{paired}",
+            "Ratios to the baseline. `mean` is a geometric mean over the points in `of`: those \
+             without a mark and with the same load on both sides. A point is worse or better by \
+             more than {}, or the same. It is open if the data cannot decide.{paired}",
             self.percent()
         );
         writeln!(out)?;
@@ -184,7 +184,7 @@ impl Page {
             count(|verdict| *verdict == Verdict::Better),
             count(|verdict| *verdict == Verdict::Same),
             self.percent(),
-            doubts(comparison),
+            doubts(pair, comparison),
         );
         self.line(out, &sum)
     }
@@ -299,8 +299,17 @@ pub fn point_words(point: &Point) -> String {
     axes.collect::<Vec<_>>().join(" ")
 }
 
-/// Why how many are open, with what helps.
-fn doubts(comparison: &Comparison) -> String {
+/// Repeats of both sides that are enough for an interval of the ratio.
+const REPEATS_ENOUGH: u32 = 6;
+
+/// Why how many are open, with what helps. A run with enough repeats may have too few figures: a
+/// disturbed trial has none.
+fn doubts(pair: &Pair<'_>, comparison: &Comparison) -> String {
+    let mut experiments = [&pair.base, &pair.other].into_iter().flat_map(|made| {
+        let compared = |name: &str| comparison.groups.iter().any(|of| of.experiment == name);
+        made.side.run.experiments.iter().filter(move |of| compared(&of.name))
+    });
+    let has_planned = experiments.all(|of| of.repeats >= REPEATS_ENOUGH);
     let verdicts = comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.verdict);
     let mut doubts: Vec<Doubt> = verdicts
         .filter_map(|verdict| match verdict {
@@ -311,6 +320,9 @@ fn doubts(comparison: &Comparison) -> String {
     doubts.sort_unstable();
     let worded = doubts.chunk_by(|a, b| a == b).map(|same| {
         let remedy = match same[0] {
+            Doubt::FewRepeats if has_planned => {
+                "with too few undisturbed repeats: measure again".into()
+            }
             Doubt::FewRepeats => "with too few repeats: use --repeats 6".into(),
             Doubt::Load => "offered different rates".into(),
             Doubt::Wide => "with an interval over a limit: more repeats make it narrower".into(),

@@ -206,7 +206,7 @@ fn balance(told: &str, mode: &str) -> [u64; 3] {
     if mode == "dma" {
         let came = frames + sum(&[" items and told of", " keys asked for"]);
         assert_eq!(came, datagrams + others + figure(told, " events unfit"), "{told}");
-        let missed = figure(told, " at queues");
+        let missed = figure(told, " missed by queues");
         assert_eq!(figure(told, " frames as they came"), frames + missed, "{told}");
     } else {
         assert_eq!(frames, datagrams + others, "{told}");

@@ -55,7 +55,8 @@ pub fn empty_sections(files: &[File]) -> Vec<Offence> {
     for page in markdown(files) {
         let mut is_code = false;
         let mut was_heading = false;
-        for (index, line) in page.lines.iter().enumerate().filter(|(_, l)| !l.raw.trim().is_empty()) {
+        let lines = page.lines.iter().enumerate();
+        for (index, line) in lines.filter(|(_, line)| !line.raw.trim().is_empty()) {
             is_code ^= line.raw.starts_with("```");
             let is_heading = !is_code && heading(&line.raw).is_some();
             if is_heading && was_heading {
