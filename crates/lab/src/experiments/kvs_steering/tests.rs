@@ -314,7 +314,7 @@ fn what_repeats_show_stands_in_the_sentence_and_among_the_warnings() {
     );
     let warnings = disturbed.summary().warnings;
     let warned = |what: &str| warnings.iter().any(|of| of.contains(what));
-    assert!(warned("do not trust what they answer and what a request takes"), "{warnings:?}");
+    assert!(warned("Do not trust the answered requests and the time per request"), "{warnings:?}");
     assert!(!warned("latency") && !warned("loss"), "a store has none: {warnings:?}");
 }
 
