@@ -56,7 +56,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     if !program.is_file() {
         return Err(DeviceError::Absent {
             what: program.display().to_string(),
-            remedy: "benches/peers/build makes DPDK's SWX pipeline, the peer of programs"
+            remedy: "benches/peers/build builds DPDK's SWX pipeline, which runs the same programs"
                 .to_owned(),
         });
     }

@@ -40,8 +40,8 @@ fn meters_that_it_has_no_words_for_are_refused() {
 #[test]
 fn a_directory_without_its_program_is_none() {
     let absent = open("swx:/no/such/directory").err().map(|error| error.to_string());
-    let message = "/no/such/directory/spec not found: benches/peers/build makes DPDK's SWX pipeline, \
-                the peer of programs";
+    let message = "/no/such/directory/spec not found: benches/peers/build builds DPDK's SWX \
+                pipeline, which runs the same programs";
     assert_eq!(absent.as_deref(), Some(message));
 }
 

@@ -629,36 +629,61 @@ pub fn started(samples: &[Sample]) -> Option<String> {
     samples.iter().map(|sample| sample.time_unix_ns).min().map(words::time_of_day)
 }
 
+/// The trials of an experiment, and the values of their axes.
+type TrialAxes<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Vec<&'a Coordinate>>>;
+
 /// What a device has measured, an experiment and trial a line: its axes with their values.
 pub fn contents(side: &ComparedDevice<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for experiment in &side.run.experiments {
         let cells = Cells::new(&experiment.name, side.samples);
-        let mut trials: BTreeMap<&str, BTreeMap<&str, Vec<&Coordinate>>> = BTreeMap::new();
+        let mut trials = TrialAxes::new();
         for cell in cells.all().iter().filter(|cell| cell.device == side.device) {
             let table = experiment.kind.of().trial(cell.trial);
-            if metrics::of(cell.trial, table, &[], &[cell]).is_empty() {
-                continue;
-            }
-            let axes = trials.entry(cell.trial).or_default();
-            for (axis, at) in cell.point {
-                let values = axes.entry(axis).or_default();
-                if !values.contains(&at) {
-                    values.push(at);
-                }
+            if !metrics::of(cell.trial, table, &[], &[cell]).is_empty() {
+                note(&mut trials, cell.trial, cell.point);
             }
         }
-        for (trial, mut axes) in trials {
-            let listed = |(axis, values): (&&str, &mut Vec<&Coordinate>)| {
-                values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-                format!("{axis}={}", values.join(","))
-            };
-            let axes: Vec<String> = axes.iter_mut().map(listed).collect();
-            lines.push(format!("{} {trial}: {}", experiment.name, axes.join(" ")));
-        }
+        lines.extend(listed(&experiment.name, trials));
     }
     lines
+}
+
+/// What a run will measure, as [`contents`].
+pub fn planned(run: &Run) -> Vec<String> {
+    let lines = run.experiments.iter().flat_map(|experiment| {
+        let mut trials = TrialAxes::new();
+        for trial in &experiment.trials {
+            note(&mut trials, trial.kind.name(), &trial.point);
+        }
+        listed(&experiment.name, trials)
+    });
+    lines.collect()
+}
+
+/// Notes the values of a point.
+fn note<'a>(trials: &mut TrialAxes<'a>, trial: &'a str, point: &'a Point) {
+    let axes = trials.entry(trial).or_default();
+    for (axis, at) in point {
+        let values = axes.entry(axis).or_default();
+        if !values.contains(&at) {
+            values.push(at);
+        }
+    }
+}
+
+/// A line a trial.
+fn listed(experiment: &str, trials: TrialAxes<'_>) -> Vec<String> {
+    let of_trial = |(trial, mut axes): (&str, BTreeMap<&str, Vec<&Coordinate>>)| {
+        let listed = |(axis, values): (&&str, &mut Vec<&Coordinate>)| {
+            values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("{axis}={}", values.join(","))
+        };
+        let axes: Vec<String> = axes.iter_mut().map(listed).collect();
+        format!("{experiment} {trial}: {}", axes.join(" "))
+    };
+    trials.into_iter().map(of_trial).collect()
 }
 
 #[cfg(test)]

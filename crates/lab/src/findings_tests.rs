@@ -377,8 +377,8 @@ fn all_latencies_of_a_figure_have_one_rate_and_at_two_rates_they_are_no_finding(
     for sample in stalls.store.samples.iter_mut().filter(|sample| both(sample)) {
         sample.metrics.get_mut("loss_ratio").unwrap().value = 0.1;
     }
-    let implication = findings(&stalls).into_iter().find(|one| one.id == "latency-p50");
-    let implication = implication.unwrap().implication;
+    let told = findings(&stalls);
+    let implication = &of(&told, "latency-p50").unwrap().implication;
     assert_eq!(implication, "Include this in a latency budget.");
     // As results of older versions have it: each at a share of its own maximum.
     let is_empty = |sample: &niclab_result::Sample| {

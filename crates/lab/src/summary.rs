@@ -58,6 +58,32 @@ impl Results<'_> {
     }
 }
 
+/// How much a warning takes from what a reader can believe: the worst first, the order of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    /// Figures that contradict each other.
+    Wrong,
+    /// Figures that are not to be trusted.
+    Untrusted,
+    /// Trials that failed, and what a device lacks, such as a program.
+    Skipped,
+    /// A device that could not be opened.
+    Absent,
+    /// Everything else.
+    Note,
+}
+
+/// A warning before it has its place.
+type RankedWarning = (Severity, String);
+
+/// Sorts warnings, the worst first; those of a kind keep their order. Returns them and where those
+/// of what was skipped begin.
+fn sorted(mut warnings: Vec<RankedWarning>) -> (Vec<String>, Option<usize>) {
+    warnings.sort_by_key(|(severity, _)| *severity);
+    let skipped = warnings.iter().position(|(severity, _)| *severity == Severity::Skipped);
+    (warnings.into_iter().map(|(_, text)| text).collect(), skipped)
+}
+
 /// The summary of a run, finished or not.
 pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summary {
     let reference = reference::summary(samples);
@@ -81,10 +107,12 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     }
     let computed = run.devices.iter().filter(|device| device.about.in_virtual_time);
     let warning = |device: &RunDevice| format!("{} is computed, not measured.", device.name);
-    summary.warnings.extend(computed.map(warning));
-    summary.warnings.extend(run.devices.iter().filter_map(absent_warning));
-    summary.warnings.extend(run.trace.iter().flat_map(trace_warnings));
-    summary.warnings.extend(run.rules.iter().filter_map(unmet_warning));
+    let note = |text| (Severity::Note, text);
+    let mut ranked: Vec<RankedWarning> = computed.map(warning).map(note).collect();
+    let absent = run.devices.iter().filter_map(absent_warning);
+    ranked.extend(absent.map(|text| (Severity::Absent, text)));
+    ranked.extend(run.trace.iter().flat_map(trace_warnings).map(note));
+    ranked.extend(run.rules.iter().filter_map(unmet_warning).map(note));
     for experiment in &run.experiments {
         let cells = Cells::new(&experiment.name, samples);
         let knees = knees::found(run, experiment, &cells, samples);
@@ -96,18 +124,20 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
             drawn.verdict = differs;
         } else if found.iter().all(Finding::is_vague) {
             let reason = match found.is_empty() {
-                true => warnings.first().cloned().unwrap_or_default(),
+                true => warnings.first().map(|(_, text)| text.clone()).unwrap_or_default(),
                 false => findings::VAGUE.to_owned(),
             };
             drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
         drawn.beside_published = beside_published::sentences(&results);
         summary.experiments.push(drawn);
-        summary.warnings.extend(warnings);
+        ranked.extend(warnings);
         let of = |finding| Finding { experiment: experiment.name.clone(), ..finding };
         summary.findings.extend(found.into_iter().map(of));
     }
-    summary.warnings.extend(agreement::warnings(run, samples));
+    let disagree = agreement::warnings(run, samples).into_iter();
+    ranked.extend(disagree.map(|text| (Severity::Wrong, text)));
+    (summary.warnings, summary.skipped) = sorted(ranked);
     let compared = variants::compared(run, samples);
     if let Some(side_by_side) = variants::summary(run, &compared, samples) {
         summary.experiments.insert(0, side_by_side);
@@ -124,6 +154,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
     if summary.partial {
         let text = "The run was cut short: this is what was finished. Continue with --resume.";
         summary.warnings.insert(0, text.into());
+        summary.skipped = summary.skipped.map(|at| at + 1);
     }
     summary
 }
@@ -242,21 +273,24 @@ fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool
 
 /// What a reader must know of the data as a whole: what was taken back of the plan, then at most
 /// one line a device and kind.
-fn warnings(results: &Results<'_>) -> Vec<String> {
+fn warnings(results: &Results<'_>) -> Vec<RankedWarning> {
     let experiment = &results.experiment;
     let plan = experiment.plan_words().into_iter();
-    let mut warnings: Vec<String> =
-        plan.map(|words| format!("{}: {words}.", experiment.name)).collect();
+    let note = |words: String| (Severity::Note, format!("{}: {words}.", experiment.name));
+    let mut warnings: Vec<RankedWarning> = plan.map(note).collect();
+    let skipped = |text| (Severity::Skipped, text);
+    let untrusted = |text| (Severity::Untrusted, text);
     for device in &results.run.devices {
         if device.absent.is_none() {
-            warnings.extend(failure_warning(results, &device.name));
+            warnings.extend(failure_warning(results, &device.name).map(skipped));
         }
-        warnings.extend(lack_warning(results, device));
-        warnings.extend(refusal_warning(results, &device.name));
+        warnings.extend(lack_warning(results, device).map(skipped));
+        warnings.extend(refusal_warning(results, &device.name).map(untrusted));
         warnings.extend(mark_warnings(results, &device.name));
-        warnings.extend(throughput::contradiction_warning(results, &device.name));
+        let contradictions = throughput::contradiction_warning(results, &device.name);
+        warnings.extend(contradictions.into_iter().map(|text| (Severity::Wrong, text)));
     }
-    warnings.extend(experiment.kind.of().warnings(results));
+    warnings.extend(experiment.kind.of().warnings(results).into_iter().map(untrusted));
     warnings
 }
 
@@ -381,7 +415,7 @@ fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
 }
 
 /// How many points of the device carry a mark, and which of their figures not to trust.
-fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
+fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<RankedWarning> {
     let experiment = results.experiment.kind.of();
     let mut kinds: Vec<(&str, Vec<Vec<Mark>>)> = Vec::new();
     for of in experiment.trials() {
@@ -392,41 +426,64 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
             None => kinds.push((points, marks.collect())),
         }
     }
+    // The verb for one point and for several, and the rest.
     let sentences = [
+        (Mark::Unbalanced, ["has", "have"], "counters that do not add up: do not trust any figure"),
+        (Mark::Disturbed, ["was disturbed:", "were disturbed:"], experiment.disturbed_words()),
+        (
+            Mark::MachineDrift,
+            ["was", "were"],
+            "measured while the machine had another speed, as its reference trial shows: do not \
+             compare with other points",
+        ),
         (
             Mark::GeneratorLimited,
-            "show the generator's limit: read their throughput as \"at least\", and do not \
-             trust their latency",
-        ),
-        (Mark::Disturbed, experiment.disturbed_words()),
-        (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
-        (
-            Mark::FewSamples,
-            "have fewer repeats than an interval needs: their error bars are the smallest and the \
-             largest value",
+            ["shows", "show"],
+            "the generator's limit: read the throughput as \"at least\", and do not trust the \
+             latency",
         ),
         (
             Mark::Bimodal,
-            "have repeats in two separate groups: do not trust their median, look at the repeats",
+            ["has", "have"],
+            "repeats in two separate groups: do not trust the median, look at the repeats",
         ),
         (
-            Mark::MachineDrift,
-            "were measured while the machine had another speed, as its reference trial shows: do \
-             not compare them with other points",
+            Mark::FewSamples,
+            ["has", "have"],
+            "fewer repeats than an interval needs: error bars are the smallest and the largest \
+             value",
         ),
-        (Mark::Drift, "rise or fall steadily over the run: do not compare them with other runs"),
+        (
+            Mark::Drift,
+            ["rises or falls", "rise or fall"],
+            "steadily over the run: do not compare with other runs",
+        ),
     ];
-    let worded = |(mark, text): &(Mark, &str)| {
-        let counts: Vec<String> = kinds
+    let worded = |(mark, verbs, text): &(Mark, [&str; 2], &str)| {
+        let counts: Vec<(usize, String)> = kinds
             .iter()
             .filter_map(|(kind, of)| {
                 let count = of.iter().filter(|marks| marks.contains(mark)).count();
-                (count > 0).then(|| format!("{count} of {} {kind} points", of.len()))
+                (count > 0).then(|| (count, format!("{count} of {} {kind} points", of.len())))
             })
             .collect();
-        (!counts.is_empty()).then(|| format!("{device}: {} {text}.", counts.join(" and ")))
+        let verb = verbs[usize::from(counts.iter().map(|(count, _)| count).sum::<usize>() > 1)];
+        let points: Vec<&str> = counts.iter().map(|(_, words)| words.as_str()).collect();
+        let text = format!("{device}: {} {verb} {text}.", points.join(" and "));
+        (!counts.is_empty()).then(|| (severity(*mark), text))
     };
     sentences.iter().filter_map(worded).collect()
+}
+
+/// How bad it is that points carry a mark.
+fn severity(mark: Mark) -> Severity {
+    match mark {
+        Mark::Unbalanced => Severity::Wrong,
+        Mark::GeneratorLimited | Mark::Disturbed | Mark::Bimodal | Mark::MachineDrift => {
+            Severity::Untrusted
+        }
+        Mark::FewSamples | Mark::Drift => Severity::Note,
+    }
 }
 
 /// What repeats of a cell show by the metrics that its trial is judged by.

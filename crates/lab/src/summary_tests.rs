@@ -496,6 +496,18 @@ fn a_reduction_to_fit_the_budget_is_a_warning() {
 }
 
 #[test]
+fn the_worst_warnings_are_the_first() {
+    let text = |severity: Severity| (severity, format!("{severity:?}"));
+    use Severity::{Absent, Note, Skipped, Untrusted, Wrong};
+    let (warnings, skipped) = sorted([Note, Absent, Skipped, Wrong, Untrusted].map(text).into());
+    assert_eq!(warnings, ["Wrong", "Untrusted", "Skipped", "Absent", "Note"]);
+    assert_eq!(skipped, Some(2));
+    assert_eq!(sorted([Note, Absent].map(text).into()).1, None);
+    let order = [Mark::Unbalanced, Mark::MachineDrift, Mark::FewSamples].map(severity);
+    assert_eq!(order, [Wrong, Untrusted, Note]);
+}
+
+#[test]
 fn warnings_count_the_marked_points() {
     let natures = vec![
         Nature { name: "slow", generator_pps: 5e6, ..Nature::default() },

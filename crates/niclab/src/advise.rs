@@ -74,7 +74,7 @@ fn write(
         writeln!(out, "\nNot modelled (no published data): {}.", left_out.join(", "))?;
     }
     if is_destroying_unknown(profile, ways) {
-        writeln!(out, "Not modelled in group 0: destroying a rule (no published time).")?;
+        writeln!(out, "Not modelled (no published data): the time to destroy a rule in group 0.")?;
     }
     Ok(())
 }

@@ -62,9 +62,9 @@ Examples:
       one device, three places, into the directory `first`
   niclab run --resume first
       what is missing there after Ctrl-C or a crash
-  niclab run frame-size --device linux:eth0,eth1 --variant now='ethtool -C eth0 rx-usecs 0' \\
-      --variant late='ethtool -C eth0 rx-usecs 50'
-      which of two settings is faster, in trials that alternate
+  niclab run frame-size --device linux:eth0,eth1 --variant now='ethtool -C eth1 rx-usecs 0' \\
+      --variant late='ethtool -C eth1 rx-usecs 50'
+      which of two settings of the measured interface, eth1, is faster, in trials that alternate
 
 Ctrl-C ends the run after the trial that is under way and writes the report of what was measured;
 a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
@@ -91,18 +91,18 @@ Examples:
   niclab merge host snic -o both
       both beside each other and beside the published cards, with a report of its own
 
-Of the experiments those on round trips are taken. The directories are left as they are.";
+Only experiments on round trips are merged. The directories are not changed.";
 
 const NIC_EXAMPLES: &str = "\
 Examples:
   niclab nic --port xdp:veth0 --port tap:nic0 --queues 4 --cores 0,1 --rules rules.flow
       veth0 on one side and a new interface nic0 on the other, four queues on two cores
-  niclab nic --port tap:nic0 --control /run/niclab/card
+  install -d /run/niclab && niclab nic --port tap:nic0 --control /run/niclab/card.sock
       and from another terminal (only who started the card may; a group by --control-group):
-  niclab nic ctl --control /run/niclab/card counters
-  niclab nic top --control /run/niclab/card
-  niclab nic ctl --control /run/niclab/card flow create 0 ingress pattern ipv4 / end actions \
-      drop / end
+  niclab nic ctl --control /run/niclab/card.sock counters
+  niclab nic top --control /run/niclab/card.sock
+  niclab nic ctl --control /run/niclab/card.sock flow create 0 ingress pattern ipv4 / end \
+      actions drop / end
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
 
@@ -198,7 +198,7 @@ pub enum Command {
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     #[command(after_long_help = NIC_EXAMPLES)]
     Nic(NicArguments),
-    /// Write report.html of a run anew, from its samples
+    /// Write report.html of a run again, from its samples
     Report {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
@@ -264,8 +264,8 @@ pub enum ProgramCommand {
     },
     /// Print a program that `program-cost` measures
     ///
-    /// Of `headers`, of tables matched `exact`, `lpm` or `wildcard`, and of an action of `moves`,
-    /// `adds`, `checksums` or `registers` there are as many as --count says.
+    /// --count is the number of `headers`, of tables (`exact`, `lpm`, `wildcard`), or of
+    /// instructions in an action (`moves`, `adds`, `checksums`, `registers`).
     Make {
         /// Its name, as the experiment's axis `program` has it
         program: String,
@@ -348,7 +348,7 @@ pub struct MeasureEchoArguments {
     /// Real-time priority (SCHED_FIFO) of the client, and of a server in this machine
     #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
-    /// Turn interrupt coalescing off meanwhile, at the interface toward the server; needs root
+    /// Turn interrupt coalescing off meanwhile at the interface toward the server; needs root
     #[arg(long, requires = "server")]
     pub tune: bool,
     /// One JSON document, times in nanoseconds
@@ -359,7 +359,7 @@ pub struct MeasureEchoArguments {
 /// Arguments of `niclab serve echo`.
 #[derive(Args, Debug)]
 pub struct ServeEchoArguments {
-    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out; a
+    /// Address to listen at; 0.0.0.0 or `[::]` means all addresses; the port is optional; a
     /// link-local address names its interface, as in fe80::7%eth0
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: String,
@@ -373,7 +373,7 @@ pub struct ServeEchoArguments {
     /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
-    /// Close connections on which nothing has moved for so many seconds
+    /// Close connections that were idle for this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub idle_timeout: u64,
@@ -383,7 +383,7 @@ pub struct ServeEchoArguments {
     /// Real-time priority (SCHED_FIFO)
     #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
-    /// Turn interrupt coalescing off meanwhile, at the interface with this address; needs root
+    /// Turn interrupt coalescing off meanwhile at the interface with this address; needs root
     #[arg(long)]
     pub tune: bool,
     /// Stamp messages as they pass that interface, for a breakdown of the client's; needs root
@@ -394,9 +394,9 @@ pub struct ServeEchoArguments {
 /// Arguments of `niclab kvs`.
 #[derive(Args, Debug)]
 pub struct KvsArguments {
-    /// By what UDP comes: the system's sockets (kernel), or a card of niclab's that spreads clients
-    /// over the cores (rss), gives each core requests for its own keys (steer), or takes requests
-    /// apart and writes items itself (dma)
+    /// Receive UDP by the system's sockets (kernel), or by a niclab card that spreads clients over
+    /// the cores (rss), gives each core the requests for its own keys (steer), or parses requests
+    /// and writes items itself (dma)
     #[arg(long, value_name = "HOW", default_value = "kernel")]
     pub mode: KvsMode,
     /// The card's port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; for all modes but
@@ -407,7 +407,7 @@ pub struct KvsArguments {
     /// all modes but kernel
     #[arg(long, value_name = "ADDRESS/BITS", required_if_eq_any = CARD_MODES)]
     pub address: Option<String>,
-    /// Socket that `niclab nic ctl` is to ask the card by; for all modes but kernel
+    /// Control socket of the card, for `niclab nic ctl`; for all modes but kernel
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// Group whose members may use the socket of --control too, by name or number
@@ -417,14 +417,14 @@ pub struct KvsArguments {
     /// kernel [default: interrupt]
     #[arg(long, value_name = "HOW", value_parser = card_receives())]
     pub receive: Option<niclab_card::Receive>,
-    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
+    /// Address to listen at; 0.0.0.0 or `[::]` means all addresses; the port is optional
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub listen: String,
     /// Port of TCP, where --listen has none [default: 11211, or the port of --udp]
     #[arg(short = 'p', long, value_name = "N", value_parser = tcp_port)]
     pub tcp_port: Option<u16>,
     /// UDP: on (at the port of TCP), off, or a port; 0 is off [default: on at a loopback address,
-    /// and off at others, where an answer could be led to somebody who never asked]
+    /// and off at others, where a forged request directs the answer to another host]
     #[arg(short = 'U', long, value_name = "HOW")]
     pub udp: Option<UdpChoice>,
     /// Cores, a thread on each [default: the first that may be used]
@@ -441,17 +441,17 @@ pub struct KvsArguments {
     #[arg(short = 'm', value_name = "MIB", conflicts_with = "memory",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub memory_mib: Option<u32>,
-    /// Connections served at once; further ones are told so and closed
+    /// Largest number of open connections; a further client gets an error and is disconnected
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = connections())]
     pub connections: usize,
     /// Run in the background: return once the store listens
     #[arg(short, long)]
     pub daemon: bool,
-    /// End connections that have said nothing for so many seconds [default: never]
+    /// Close connections without input for this many seconds [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout: Option<u64>,
-    /// Memory for requests that are not whole and answers that are not read, of all connections;
-    /// who needs more is disconnected
+    /// Memory for incomplete requests and unread answers, of all connections; a connection that
+    /// needs more is closed
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub buffers: Bytes,
     /// Serve the counters to Prometheus at http://ADDRESS:PORT/metrics; a port alone is at
@@ -463,7 +463,7 @@ pub struct KvsArguments {
 /// Modes of `niclab kvs` that need a card.
 const CARD_MODES: [(&str, &str); 3] = [("mode", "rss"), ("mode", "steer"), ("mode", "dma")];
 
-/// By what UDP comes to `niclab kvs`.
+/// How `niclab kvs` receives UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KvsMode {
     /// Sockets of the system
@@ -472,7 +472,7 @@ pub enum KvsMode {
     Rss,
     /// A card that gives each core the requests for its own keys
     Steer,
-    /// A card that writes items and answers for it, and tells each core what it is asked for
+    /// A card that writes items and answers itself, and reports requests to each core
     Dma,
 }
 
@@ -553,7 +553,7 @@ pub struct NicArguments {
     /// it owns; give one for each
     #[arg(long = "application", value_name = "FILE")]
     pub applications: Vec<PathBuf>,
-    /// Socket that `niclab nic ctl` is to reach the card by; only who starts the card may use it
+    /// Control socket for `niclab nic ctl`; only the user who starts the card may use it
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// Group whose members may use the socket of --control too, by name or number
@@ -563,7 +563,7 @@ pub struct NicArguments {
     /// 127.0.0.1
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
-    /// Stop by itself after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
     /// Print a JSON object a line
@@ -627,7 +627,7 @@ pub struct TopArguments {
     /// Its socket, as `niclab nic --control` was given it
     #[arg(long, value_name = "PATH")]
     pub control: PathBuf,
-    /// Ask the card every so many seconds, 0.1 to 3600
+    /// Seconds between two looks at the card, 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: f64,
     /// Print one frame as text, with the rates of one interval
@@ -705,13 +705,13 @@ pub struct CheckArguments {
     /// One `flow` command a line
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Tell every rule that there is something to say of, not the first five of a kind
+    /// List every rule with a problem, not only the first five of each kind
     #[arg(long)]
     pub all: bool,
-    /// End with exit code 7 where there is something to say of a rule; exceptions are nothing
+    /// Exit with code 7 if a rule has a problem; an exception to a wider rule is no problem
     #[arg(long)]
     pub strict: bool,
-    /// Print JSON, with every rule that there is something to say of
+    /// Print JSON, with every rule that has a problem
     #[arg(long)]
     pub json: bool,
 }
@@ -851,7 +851,7 @@ pub struct RunArguments {
 
     /// Send the frames of this capture (pcap or pcapng) in place of generated ones
     ///
-    /// It brings its own flows and frame sizes, and none of its frames is to match a rule: not with
+    /// It brings its own flows and frame sizes, and none of its frames may match a rule: not with
     /// --set of flows, frame or match_percent. Each frame grows by a stamp of 18 bytes at its end.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -868,7 +868,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "CARD", default_value = "cx5", value_parser = cards())]
     pub card: PublishedCard,
 
-    /// Whose CPU this program and its client run on, to be told with the figures: host, snic (the
+    /// Whose CPU this program and its client run on, a label of the report: host, snic (the
     /// SmartNIC's own) or peer (the machine at the other end of the wire)
     #[arg(long = "where", value_name = "CPU", value_parser = labels(Cpu::NAMES))]
     pub here: Option<Cpu>,

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use niclab_lab::baseline::{Baseline, ReadRun, add, shares_trials};
-use niclab_lab::compare::{contents, started};
+use niclab_lab::compare::{contents, planned as plan, started};
 use niclab_lab::run::Run;
 use niclab_result::{Latencies, Stored, Summary};
 
@@ -58,9 +58,7 @@ impl EarlierRun {
         let has = |devices: &[&str]| format!("devices: {}", devices.join(", "));
         let base = std::iter::once(has(&devices)).chain(measured).collect();
         let devices: Vec<&str> = planned.devices.iter().map(|of| of.name.as_str()).collect();
-        let experiments: Vec<&str> =
-            planned.experiments.iter().map(|of| of.name.as_str()).collect();
-        let other = vec![has(&devices), format!("experiments: {}", experiments.join(", "))];
+        let other = std::iter::once(has(&devices)).chain(plan(planned)).collect();
         Err(apart((&self.name, base), ("the run", other)))
     }
 

@@ -20,7 +20,7 @@ use crate::arguments::{MeasureEchoArguments, ServeEchoArguments};
 use crate::failure::Failure;
 use crate::output::stdout;
 use crate::run::stop_flag;
-use crate::tune;
+use crate::{rules, tune};
 
 /// What is shown of a distribution, and the share of the messages that stays below each.
 const PERCENTILES: [(&str, f64); 6] =
@@ -62,11 +62,11 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     };
     writeln!(
         stdout(),
-        "{} requests, {} answered; {} that were no requests; {} connections{closed}",
-        whole(done.received),
+        "{}, {} answered; {} other messages; {}{closed}",
+        rules::counted(done.received, "request", "requests"),
         whole(done.answered),
         whole(done.foreign),
-        whole(done.connections)
+        rules::counted(done.connections, "connection", "connections")
     )?;
     Ok(())
 }

@@ -100,7 +100,7 @@ fn has(config: &str, option: &str) -> bool {
 
 fn debugging(config: &str) -> String {
     let on: Vec<&str> = DEBUG.into_iter().filter(|option| has(config, option)).collect();
-    if on.is_empty() { "none of those that cost".to_owned() } else { on.join(", ") }
+    if on.is_empty() { "none that slows the kernel down".to_owned() } else { on.join(", ") }
 }
 
 /// `250 Hz, PREEMPT_NONE, PREEMPT_DYNAMIC`.
@@ -186,7 +186,7 @@ mod tests {
         let config = "CONFIG_HZ_250=y\nCONFIG_HZ=250\n# CONFIG_KASAN is not set\n\
                       CONFIG_KASAN_SHADOW_OFFSET=1\nCONFIG_PREEMPT_DYNAMIC=y\n";
         assert_eq!(timing(config), "250 Hz, PREEMPT_DYNAMIC");
-        assert_eq!(debugging(config), "none of those that cost");
+        assert_eq!(debugging(config), "none that slows the kernel down");
         let slow = "CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\nCONFIG_PREEMPT=y\nCONFIG_HZ=1000\n";
         assert_eq!(debugging(slow), "KASAN, PROVE_LOCKING");
         assert_eq!(timing(slow), "1000 Hz, PREEMPT");

@@ -452,7 +452,9 @@ fn of_result(error: &ResultError) -> String {
 /// Why a profile cannot be used; where a right to its file is missing, who has it.
 fn of_profile(error: &UnreadProfile) -> String {
     match error {
-        UnreadProfile::Absent(absent) => reason_of_profile(absent),
+        UnreadProfile::Absent(absent) => {
+            reason_of_profile(absent) + &suggestion::profile(&absent.name)
+        }
         UnreadProfile::Bad(error) => error.to_string(),
     }
 }
@@ -465,6 +467,9 @@ fn of_spec(error: &SpecError) -> String {
             format!("{}: {reason}", path.display())
         }
         SpecError::Unknown { name, .. } => format!("{error}{}", suggestion::experiment(name)),
+        SpecError::UnknownAxis { name, known } => {
+            format!("{error}{}", suggestion::axis(name, known))
+        }
         error => error.to_string(),
     }
 }

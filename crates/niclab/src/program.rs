@@ -11,8 +11,8 @@ use niclab_program::{Program, Single, Stf, Verdict, Warning, carry_out};
 
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
-use crate::output::stdout;
-use crate::{output, rules};
+use crate::output::{json, one_line, quoted, say, stdout};
+use crate::rules::plural;
 use document::{CheckedProgram, CheckedPrograms};
 
 /// Entries of a table where nobody says how many.
@@ -33,13 +33,13 @@ pub fn check(paths: &[PathBuf], is_json: bool) -> Result<(), Failure> {
             Err(failure) => {
                 documents.push(CheckedProgram::refused(path, &failure));
                 if let Some(before) = refused.replace(failure) {
-                    output::say(&format!("niclab: {before}"));
+                    say(&format!("niclab: {before}"));
                 }
             }
         }
     }
     if is_json {
-        output::json(&CheckedPrograms { programs: documents })?;
+        json(&CheckedPrograms { programs: documents })?;
     }
     refused.map_or(Ok(()), Err)
 }
@@ -53,14 +53,14 @@ fn write_checked(
 ) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}: {} headers, {} tables of {} entries, {} actions, {} arrays\n\
+        "{}: {}, {} of {}, {}, {}\n\
          a packet at worst:\n{}",
         path.display(),
-        program.headers.len(),
-        program.tables.len(),
-        entries(program),
-        program.actions.len(),
-        arrays(program),
+        plural(program.headers.len(), "header", "headers"),
+        plural(program.tables.len(), "table", "tables"),
+        plural(entries(program), "entry", "entries"),
+        plural(program.actions.len(), "action", "actions"),
+        plural(arrays(program), "array", "arrays"),
         program.cost(),
     )?;
     for window in &program.windows {
@@ -88,7 +88,7 @@ fn write_warnings(out: &mut impl Write, warnings: &[Warning]) -> Result<(), Fail
     if warnings.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{}:", rules::plural(warnings.len(), "warning", "warnings"))?;
+    writeln!(out, "{}:", plural(warnings.len(), "warning", "warnings"))?;
     warnings.iter().try_for_each(|of| writeln!(out, "  {of}"))?;
     Ok(())
 }
@@ -134,7 +134,10 @@ pub fn fits(program: &Program) -> Result<(), String> {
 
 /// Carries a packet test out by both executions.
 pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
-    let program = read(path)?;
+    let program = read(path).map_err(|failure| match read(test) {
+        Ok(_) => swapped(test, path),
+        Err(_) => failure,
+    })?;
     fits(&program).map_err(|reason| Failure::Case { reason })?;
     let stf = Stf::read(&program, &files::text(test, TEST_LEN_MAX)?)
         .map_err(|error| Failure::Program { path: test.into(), error })?;
@@ -149,13 +152,26 @@ pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
     for (name, Verdict { packets, met, failures }) in
         [("definition", &defined), ("fast path", &fast)]
     {
-        writeln!(out, "{name}: {packets} packets, {met} expectations met, {} not", failures.len())?;
+        let packets = plural(*packets, "packet", "packets");
+        let met = plural(*met, "expectation", "expectations");
+        writeln!(out, "{name}: {packets}, {met} met, {} not", failures.len())?;
         failures.iter().try_for_each(|failure| writeln!(out, "  {failure}"))?;
     }
     match defined.failures.len().max(fast.failures.len()) {
         0 => Ok(()),
         failures => Err(Failure::Untrue { path: test.into(), failures }),
     }
+}
+
+/// A program in the place of the test.
+fn swapped(test: &Path, path: &Path) -> Failure {
+    let words = [path, test].map(|path| quoted(&path.to_string_lossy()));
+    let reason = format!(
+        "{} is a program, and the test comes first: niclab program test {}",
+        one_line(&test.to_string_lossy()),
+        words.join(" ")
+    );
+    Failure::Case { reason }
 }
 
 /// The program in a file.

@@ -174,14 +174,16 @@ impl RunEstimate {
     }
 }
 
-/// The commands that run before trials, and how often.
+/// The command of each variant, and before how many trials it runs. A device may lack what a point
+/// asks for, which only its set-up shows; so the number is the most there can be.
 pub fn variant_words(run: &Run) -> Vec<String> {
     let words = run.variants.list.iter().map(|Variant { name, command }| {
         let is_of = |device: &RunDevice| device.variant.as_ref().is_some_and(|of| of.name == *name);
         let visits = run.experiments.iter().flat_map(|experiment| &experiment.order);
-        let times = visits.filter(|visit| run.devices.get(visit.device).is_some_and(is_of)).count();
-        let times = plural(times, "trial", "trials");
-        one_line(&format!("variant {name}: before each of {times}: {command}"))
+        let is_made = |device: &RunDevice| device.absent.is_none() && is_of(device);
+        let times = visits.filter(|visit| run.devices.get(visit.device).is_some_and(is_made));
+        let times = plural(times.count(), "trial", "trials");
+        one_line(&format!("variant {name}: before each of at most {times}: {command}"))
     });
     words.collect()
 }
@@ -209,7 +211,7 @@ fn what(sample: &Sample) -> String {
 }
 
 /// Minutes and seconds, or seconds.
-fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 60, seconds % 60) {
         (0, s) => format!("{s} s"),

@@ -111,11 +111,11 @@ fn title(summary: &Summary) -> String {
 /// Warnings that are printed when a run ends, at most.
 const WARNINGS_MAX: usize = 3;
 
-/// Prints the first of what is wrong with the data and of what was found, and where the rest is.
+/// Prints the worst warnings and the first findings, and where the rest is.
 pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
     let mut out = stdout();
     let width = tables::width();
-    for warning in summary.warnings.iter().take(WARNINGS_MAX) {
+    for warning in summary.top_warnings(WARNINGS_MAX) {
         writeln!(out, "{}", tables::wrapped(&format!("warning: {warning}"), width))?;
     }
     if let Some(of) = &summary.baseline {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use niclab_control::{FlowDone, ListedRule};
 use niclab_lab::spec::RulesFile;
+use niclab_lab::words;
 use niclab_nic::limits::{PORTS_MAX, QUEUES_MAX};
 use niclab_nic::rule::Action;
 use niclab_nic::rule::overlap::{DanglingJump, Pair, Report, Survey, UnreachableGroup};
@@ -243,6 +244,11 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// The same of a count that may be large: `10,001 rules`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", words::whole(count as f64), if count == 1 { one } else { many })
+}
+
 /// The result of a command at a port, as the control protocol has it.
 pub fn done(port: u16, record: Record) -> FlowDone {
     match record {
@@ -319,16 +325,20 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
     let Report { shadowed, overlapped, unreachable_groups, dangling_jumps, bare, .. } = report;
     let head = format!("{} shadowed", rules(shadowed.len()));
     write_kind(out, shown_max, &head, shadowed, |Pair { line, by }| {
-        format!("line {line} never acts: line {by} has a better rule for its packets")
+        format!(
+            "line {line} never acts: the rule of line {by} has precedence and matches all its packets"
+        )
     })?;
     let head = format!("{} overlapped", rules(overlapped.len()));
     write_kind(out, shown_max, &head, overlapped, |Pair { line, by }| {
-        format!("line {line} shares packets with the better rule of line {by}")
+        format!("line {line} loses some packets to the rule of line {by}, which has precedence")
     })?;
     match report.exceptions_count {
         0 => {}
-        1 => writeln!(out, "  1 rule is an exception to a wider rule that is worse")?,
-        count => writeln!(out, "  {count} rules are exceptions to wider rules that are worse")?,
+        1 => writeln!(out, "  1 rule is an exception to a wider rule of lower precedence")?,
+        count => {
+            writeln!(out, "  {count} rules are exceptions to wider rules of lower precedence")?
+        }
     }
     let head =
         format!("{} never reached", plural(unreachable_groups.len(), "group is", "groups are"));
@@ -349,7 +359,11 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
         format!("line {line} jumps to group {group}, which has no rule")
     })?;
     let values = plural(bare.len(), "item has", "items have");
-    let head = format!("{values} a value without a mask; write `is`, or add one");
+    let get = if bare.len() == 1 { "gets" } else { "get" };
+    let head = format!(
+        "{values} a spec without a mask and {get} rte_flow's default mask; write `is`, or add a \
+         mask"
+    );
     write_kind(out, shown_max, &head, bare, |(line, bare)| format!("line {line}: {bare}"))?;
     match report.uncompared_count {
         0 => {}

@@ -31,7 +31,7 @@ use crate::baseline::EarlierRun;
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::output::{one_line, quoted, say, stdout};
-use crate::progress::{Screen, variant_words};
+use crate::progress::{Screen, duration, variant_words};
 use crate::rules::plural;
 use crate::{baseline, environment, files, preflight, report, rules, stored, trust, tune};
 
@@ -220,21 +220,27 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     Ok(Some(Prepared { run, beds, tuned, directory, done, earlier }))
 }
 
-/// Prints what a run would do.
+/// Prints what a run would do on the devices that are here. Points that a device turns out to lack
+/// are counted too: the numbers are the most there can be.
 fn shown(run: &Run) -> Result<(), Failure> {
     let mut out = stdout();
+    let is_present = |device: &RunDevice| device.absent.is_none();
     for experiment in &run.experiments {
-        let trials = experiment.order.iter().map(|visit| visit.trials.len()).sum::<usize>();
+        let visits = experiment.order.iter();
+        let visits = visits.filter(|visit| run.devices.get(visit.device).is_some_and(is_present));
+        let trials = visits.map(|visit| visit.trials.len()).sum::<usize>();
         let trials = plural(trials, "trial", "trials");
         let ExperimentRun { name, repeats, .. } = experiment;
         let repeats = plural(*repeats as usize, "repeat", "repeats");
-        let text = format!("{name}: {trials}, {repeats}, {:.0} s", experiment.estimate_s);
+        let text = format!("{name}: at most {trials}, {repeats}, {:.0} s", experiment.estimate_s);
         writeln!(out, "{}", one_line(&text))?;
         for words in experiment.plan_words() {
             writeln!(out, "{}", one_line(&format!("{name}: {words}")))?;
         }
     }
-    let devices: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
+    writeln!(out, "all experiments: at most {}", duration(run.estimate_s()))?;
+    let devices = run.devices.iter().filter(|device| is_present(device));
+    let devices: Vec<&str> = devices.map(|device| device.name.as_str()).collect();
     writeln!(out, "{}", one_line(&format!("devices: {}", devices.join(", "))))?;
     variant_words(run).iter().try_for_each(|words| writeln!(out, "{words}"))?;
     if let Some(path) = &run.baseline {

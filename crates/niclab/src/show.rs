@@ -38,7 +38,7 @@ pub fn run(directory: &Path, is_json: bool) -> Result<(), Failure> {
             grid.print(width, &mut out)?;
             for knee in &figure.knees {
                 let x = number(knee.x);
-                let or = if knee.width > 0.0 {
+                let or = if knee.width > 0.5 {
                     format!(" ± {}", number(knee.width))
                 } else {
                     "".into()

@@ -209,8 +209,12 @@ pub struct Summary {
     pub experiments: Vec<ExperimentSummary>,
     /// The devices, as they described themselves.
     pub devices: Vec<DeviceSummary>,
-    /// Warnings about the data as a whole: noise, drift, limits of the generator.
+    /// Warnings about the data as a whole, the worst first: what makes figures untrustworthy, what
+    /// was left out, and the rest.
     pub warnings: Vec<String>,
+    /// Index of the first warning about trials that failed or that a device lacks something for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<usize>,
     /// What changed since an earlier run; `None` where none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineSummary>,
@@ -223,6 +227,17 @@ pub struct Summary {
 pub const TOP_FINDINGS: usize = 7;
 
 impl Summary {
+    /// At most `most` warnings, in their order: the first ones. If all of them are about figures,
+    /// the first about what was skipped takes the place of the last.
+    pub fn top_warnings(&self, most: usize) -> Vec<&str> {
+        let mut top: Vec<&str> = self.warnings.iter().take(most).map(String::as_str).collect();
+        let hidden = self.skipped.filter(|at| *at >= most).and_then(|at| self.warnings.get(at));
+        if let (Some(last), Some(skipped)) = (top.last_mut(), hidden) {
+            *last = skipped;
+        }
+        top
+    }
+
     /// At most [`TOP_FINDINGS`] findings, in their order: the first one of each experiment, then
     /// the second ones, and so on. Vague findings are not among them.
     pub fn top_findings(&self) -> Vec<&Finding> {
@@ -556,5 +571,18 @@ mod tests {
         let summary = Summary { findings: all.collect(), ..Summary::default() };
         let top: Vec<&str> = summary.top_findings().iter().map(|of| of.id.as_str()).collect();
         assert_eq!(top, ["a1", "a2", "b1", "b2", "c1", "d1", "e1"]);
+    }
+
+    #[test]
+    fn a_warning_about_something_skipped_is_among_the_first() {
+        let summary = |skipped| Summary {
+            warnings: ["a", "b", "c", "d", "e"].map(str::to_owned).into(),
+            skipped,
+            ..Summary::default()
+        };
+        assert_eq!(summary(None).top_warnings(3), ["a", "b", "c"]);
+        assert_eq!(summary(Some(1)).top_warnings(3), ["a", "b", "c"]);
+        assert_eq!(summary(Some(3)).top_warnings(3), ["a", "b", "d"]);
+        assert!(Summary::default().top_warnings(3).is_empty());
     }
 }

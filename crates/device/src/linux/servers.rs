@@ -130,7 +130,12 @@ impl Servers {
 
 fn remedy(service: Service) -> &'static str {
     match service {
-        Service::Memcached | Service::Redis => "./run unpacks it into target/servers",
+        Service::Memcached => {
+            "`apt-get install memcached`, or ./run, which unpacks it into target/servers"
+        }
+        Service::Redis => {
+            "`apt-get install redis-server`, or ./run, which unpacks it into target/servers"
+        }
         Service::Function => "./run installs it into target/function",
     }
 }

@@ -152,11 +152,10 @@ pub(crate) trait Experiment: Sync {
         false
     }
 
-    /// Why points that the machine disturbed are not to be trusted.
+    /// How the machine disturbed points with the mark, and what not to trust.
     fn disturbed_words(&self) -> &'static str {
-        "had stalls of the machine in more than four fifths of their slices, or in all slices \
-         with frames: do not trust their throughput, loss and tails of latency; measure \
-         them again on a calmer machine"
+        "the machine stalled in more than 80 % of the slices, or in all slices with frames. Do not \
+         trust throughput, loss and tail latency. Measure again on a calmer machine"
     }
 
     /// The application of the published round trips (APSys 2022, table 2) that a cell is measured

@@ -220,9 +220,13 @@ impl Comment {
 /// neither markup nor mentions.
 fn prose(text: &str) -> String {
     let text = one_line(text);
-    let words = text.split(' ').map(|word| match is_plain(word) {
-        true => word.to_owned(),
-        false => code(word),
+    let words = text.split(' ').map(|word| {
+        // The punctuation of the sentence is not part of the word.
+        let bare = word.trim_end_matches([',', ';', ':', '.']);
+        match is_plain(word) || bare.is_empty() {
+            true => word.to_owned(),
+            false => code(bare) + &word[bare.len()..],
+        }
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -282,6 +286,10 @@ mod tests {
         assert_eq!(prose("kernel: 6.1 against 6.2"), "kernel: 6.1 against 6.2");
         assert_eq!(prose("ask @octocat in #12"), "ask `@octocat` in `#12`");
         assert_eq!(prose("- --- + 5 %"), "`-` `---` `+` 5 %");
+        assert_eq!(
+            prose("saturate a_b, 2 points: rules=0; rules=1."),
+            "saturate `a_b`, 2 points: `rules=0`; `rules=1`."
+        );
         assert_eq!(
             prose("see https://example.org or WWW.example.org"),
             "see `https://example.org` or `WWW.example.org`"

@@ -118,9 +118,9 @@ impl Page {
             false => "",
         };
         let text = format!(
-            "Ratios to the baseline: the geometric mean of the points without a mark and with the \
-             same load in both runs. A point is worse or better by more than {}, or the same, or \
-             open if the data do not decide.{paired}",
+            "Ratios to the baseline. `mean` is a geometric mean over the points in `of`: those \
+             without a mark and with the same load on both sides. A point is worse or better by \
+             more than {}, or the same. It is open if the data cannot decide.{paired}",
             self.percent()
         );
         writeln!(out)?;
@@ -185,7 +185,7 @@ impl Page {
             count(|verdict| *verdict == Verdict::Better),
             count(|verdict| *verdict == Verdict::Same),
             self.percent(),
-            doubts(comparison),
+            doubts(pair, comparison),
         );
         self.line(out, &sum)
     }
@@ -300,8 +300,17 @@ pub fn point_words(point: &Point) -> String {
     axes.collect::<Vec<_>>().join(" ")
 }
 
-/// Why how many are open, with what helps.
-fn doubts(comparison: &Comparison) -> String {
+/// Repeats of both sides that are enough for an interval of the ratio.
+const REPEATS_ENOUGH: u32 = 6;
+
+/// Why how many are open, with what helps. A run with enough repeats may have too few figures: a
+/// disturbed trial has none.
+fn doubts(pair: &Pair<'_>, comparison: &Comparison) -> String {
+    let mut experiments = [&pair.base, &pair.other].into_iter().flat_map(|made| {
+        let compared = |name: &str| comparison.groups.iter().any(|of| of.experiment == name);
+        made.side.run.experiments.iter().filter(move |of| compared(&of.name))
+    });
+    let has_planned = experiments.all(|of| of.repeats >= REPEATS_ENOUGH);
     let verdicts = comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.verdict);
     let mut doubts: Vec<UndecidedReason> = verdicts
         .filter_map(|verdict| match verdict {
@@ -312,6 +321,9 @@ fn doubts(comparison: &Comparison) -> String {
     doubts.sort_unstable();
     let worded = doubts.chunk_by(|a, b| a == b).map(|same| {
         let remedy = match same[0] {
+            UndecidedReason::FewRepeats if has_planned => {
+                "with too few undisturbed repeats: measure again".into()
+            }
             UndecidedReason::FewRepeats => "with too few repeats: use --repeats 6".into(),
             UndecidedReason::Load => "offered different rates".into(),
             UndecidedReason::Wide => {

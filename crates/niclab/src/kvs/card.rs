@@ -275,7 +275,7 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         let missed = port.queues.iter().map(|queue| queue.rx_missed).sum::<u64>();
         writeln!(
             out,
-            "{}: by queue {}; {} missed, {} at queues; {} dropped when sent",
+            "{}: by queue {}; {} missed by the port, {} missed by queues; {} dropped when sent",
             port.name,
             queues.join(", "),
             whole(port.rx_missed),

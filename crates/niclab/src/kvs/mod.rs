@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::metrics::{CardMetrics, StoreMetrics};
 use crate::output::stdout;
 use crate::readiness::Readiness;
+use crate::rules::counted;
 use crate::run::stop_flag;
 
 /// Port of memcached's clients.
@@ -141,8 +142,8 @@ fn print(ended: &ServerTotals) -> Result<(), Failure> {
     let mut out = stdout();
     writeln!(
         out,
-        "{} connections, {} refused; {} datagrams; {} bytes in, {} out",
-        whole(standing.total_connections),
+        "{}, {} refused; {} datagrams; {} bytes in, {} out",
+        counted(standing.total_connections, "connection", "connections"),
         whole(standing.rejected_connections),
         whole(standing.datagrams),
         whole(standing.bytes_read),
@@ -150,17 +151,17 @@ fn print(ended: &ServerTotals) -> Result<(), Failure> {
     )?;
     writeln!(
         out,
-        "{} keys read, {} found; {} stored; {} items there, {} evicted",
-        whole(counters.cmd_get),
+        "{} read, {} found; {} stored; {} there, {} evicted",
+        counted(counters.cmd_get, "key", "keys"),
         whole(counters.get_hits),
         whole(counters.cmd_set),
-        whole(ended.statistics.curr_items),
+        counted(ended.statistics.curr_items, "item", "items"),
         whole(counters.evictions)
     )?;
     writeln!(
         out,
-        "waited {} times for a partition, {} in all",
-        whole(ended.statistics.lock_waits),
+        "waited {} for a partition, {} in all",
+        counted(ended.statistics.lock_waits, "time", "times"),
         words::time(ended.statistics.lock_wait_ns as f64)
     )?;
     Ok(())

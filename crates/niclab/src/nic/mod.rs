@@ -355,8 +355,8 @@ fn table(counters: &CardCounters) -> String {
         // A string takes whatever is written to it.
         let _ = writeln!(
             text,
-            "port {number} {}{state}: in {} frames ({} B){}, {} missed, {} at queues, {} dropped \
-             by rules, {} while held{}; out {} frames ({} B), {} dropped",
+            "port {number} {}{state}: in {} frames ({} B){}, {} missed by the port, {} missed by \
+             queues, {} dropped by rules, {} dropped while held{}; out {} frames ({} B), {} dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),

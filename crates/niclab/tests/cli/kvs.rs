@@ -462,7 +462,7 @@ fn it_says_where_it_listens_and_what_it_did() {
     // A terminal and who started it may both hand on the same Ctrl-C.
     kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
     let text = server.stop(Signal::TERM);
-    assert!(text.contains("1 keys read, 1 found; 1 stored; 1 items there, 0 evicted"), "{text}");
+    assert!(text.contains("1 key read, 1 found; 1 stored; 1 item there, 0 evicted"), "{text}");
     let quiet = Server::start(&["--udp", "off"]);
     assert!(quiet.line.starts_with("kvs over TCP at 127.0.0.1:"), "{}", quiet.line);
 }

@@ -282,4 +282,9 @@ fn an_invalid_port_is_refused() {
         call(&balanced).with(3, &[says]);
     }
     call(&["nic", "ctl", "--control", "nowhere", "stop"]).with(9, &["no card listens there"]);
+    let folder = crate::command::scratch();
+    let ask = || call(&["nic", "ctl", "--control", folder.path().to_str().unwrap(), "stop"]);
+    ask().with(9, &["it is a directory, and has no socket; give the path of a card's socket"]);
+    let _card = std::os::unix::net::UnixListener::bind(folder.path().join("card.sock")).unwrap();
+    ask().with(9, &["it is a directory; give a socket in it: ", "/card.sock"]);
 }

@@ -85,7 +85,7 @@ fn programs_are_checked_shown_and_tested() {
     let program = at("program.spec");
     let checked = call(&["program", "check", &program]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    for phrase in ["1 headers, 1 tables of 4 entries, 2 actions, 1 arrays", "key bits"] {
+    for phrase in ["1 header, 1 table of 4 entries, 2 actions, 1 array", "key bits"] {
         assert!(checked.out.contains(phrase), "{checked:?}");
     }
     assert!(!checked.out.contains("warning"), "{checked:?}");
@@ -108,11 +108,13 @@ fn programs_are_checked_shown_and_tested() {
     fs::write(at("holds.stf"), &holds).unwrap();
     let held = call(&["program", "test", &at("holds.stf"), &program]);
     assert_eq!(held.code, Some(0), "{held:?}");
-    assert_eq!(held.out.matches("1 packets, 1 expectations met, 0 not").count(), 2, "{held:?}");
+    assert_eq!(held.out.matches("1 packet, 1 expectation met, 0 not").count(), 2, "{held:?}");
     fs::write(at("fails.stf"), holds.replace("expect 2", "expect 3")).unwrap();
     let failed = call(&["program", "test", &at("fails.stf"), &program]);
     failed.with(10, &["2 expectations failed"]);
     assert!(failed.out.contains("line 3: no packet left by port 3"), "{failed:?}");
+    let swapped = call(&["program", "test", &program, &at("holds.stf")]);
+    swapped.with(3, &["is a program, and the test comes first: niclab program test "]);
     let wrong = call(&["program", "check", &at("wrong.spec")]);
     wrong.with(3, &["wrong.spec: line 2, column 2: expected a number of bits", "^^^^^^"]);
     fs::write(at("wrong.stf"), "packet\n").unwrap();
@@ -148,8 +150,8 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
         done
         "#,
     );
-    let expected = "/dev/stdin: 1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
-        1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
+    let expected = "/dev/stdin: 1 header, 1 table of 4 entries, 2 actions, 1 array\n\
+        1 header, 1 table of 4 entries, 2 actions, 1 array\n\
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\
         niclab: /dev/zero: a device, not a file; give a regular file\ncode 3\n\
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\

@@ -206,7 +206,7 @@ fn balance(report: &str, mode: &str) -> [u64; 3] {
     if mode == "dma" {
         let received = frames + sum(&[" items and reported", " requested keys"]);
         assert_eq!(received, datagrams + others + figure(report, " events unfit"), "{report}");
-        let missed = figure(report, " at queues");
+        let missed = figure(report, " missed by queues");
         assert_eq!(figure(report, " frames passed unchanged"), frames + missed, "{report}");
     } else {
         assert_eq!(frames, datagrams + others, "{report}");

@@ -38,6 +38,8 @@ fn an_unknown_device_names_the_kinds_there_are() {
     let kinds = ["soft", "linux:veth", "linux:IFACE,IFACE", "dpdk:EAL-ARGUMENTS", "swx"];
     refused(&["--device", "sfot"], 5, &[&["device `sfot`"], &kinds[..]].concat());
     refused(&["--device", "soft", "--device", "sfot"], 5, &["device `sfot`"]);
+    refused(&["--device", "dpkd:x"], 5, &["did you mean `dpdk:x`?"]);
+    refused(&["occupancy", "--set", "rule=1"], 3, &["no such axis", "did you mean `rules`?"]);
     refused(&["--device", "linux:eth0"], 5, &["linux:TESTER,DEVICE"]);
     refused(&["--device", "linux:none0,none1"], 5, &["none0 not found", "ip link"]);
     refused(&["--device", "soft", "--device", "soft"], 3, &["soft is named twice"]);

@@ -25,8 +25,7 @@ fn several_files_are_checked_each_on_a_card_of_its_own() {
     let ended = check();
     ended.with(0, &[]);
     let expected = format!(
-        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts: line 1 has a better rule for \
-         its packets\n\
+        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts: the rule of line 1 has precedence and matches all its packets\n\
          {}: 1 rule\n",
         one.display(),
         other.display()
@@ -100,7 +99,7 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
     };
     let ended = check(&["--strict"], &[&clean]);
     ended.with(0, &[]);
-    let expected = "2 rules\n  1 rule is an exception to a wider rule that is worse\n";
+    let expected = "2 rules\n  1 rule is an exception to a wider rule of lower precedence\n";
     assert_eq!(ended.out, format!("{}: {expected}", clean.display()));
     check(&[], &[&amiss]).with(0, &[]);
     let ended = check(&["--strict"], &[&amiss, &clean]);
@@ -108,16 +107,16 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
     let expected = format!(
         "{}: 6 rules
   1 rule is shadowed:
-    line 2 never acts: line 1 has a better rule for its packets
+    line 2 never acts: the rule of line 1 has precedence and matches all its packets
   1 rule is overlapped:
-    line 3 shares packets with the better rule of line 1
-  2 rules are exceptions to wider rules that are worse
+    line 3 loses some packets to the rule of line 1, which has precedence
+  2 rules are exceptions to wider rules of lower precedence
   1 group is never reached:
     line 5: no packet is sent to group 5, whose 2 rules never act
   1 rule jumps to a group without rules; RSS spreads such packets, isolation drops them:
     line 1 jumps to group 7, which has no rule
-  1 item has a value without a mask; write `is`, or add one:
-    line 6: ipv6 dst has to be 0
+  1 item has a spec without a mask and gets rte_flow's default mask; write `is`, or add a mask:
+    line 6: ipv6 dst must be 0 by rte_flow's default mask
 ",
         amiss.display()
     );
@@ -130,7 +129,7 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
     };
     fs::write(&amiss, (0..7).map(line).collect::<String>()).unwrap();
     let output =
-        |ended: &Ended| ended.out.lines().filter(|line| line.contains("has to be 0")).count();
+        |ended: &Ended| ended.out.lines().filter(|line| line.contains("must be 0")).count();
     let ended = check(&[], &[&amiss]);
     assert_eq!(output(&ended), 5);
     assert!(ended.out.ends_with("    and 2 more: --all lists them\n"), "{}", ended.out);
@@ -266,7 +265,7 @@ fn a_file_for_several_ports_is_checked_port_by_port() {
     for part in [
         "3 rules, 1 other command",
         "  port 1: rule 0: group 0 priority 0: ETH => REPRESENTED_PORT",
-        "line 3 never acts: line 2 has a better rule for its packets",
+        "line 3 never acts: the rule of line 2 has precedence and matches all its packets",
     ] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
@@ -326,7 +325,7 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
     );
     // A machine that was busy all the time leaves nothing to say of the throughput.
     let is_said = [" Rules drop ", " processes "].iter().all(|part| prose.contains(part));
-    assert!(is_said || prose.contains(" had stalls of the machine in "), "{}", ended.out);
+    assert!(is_said || prose.contains(" disturbed: the machine stalled in "), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
     assert!(!setups.is_empty());

@@ -61,7 +61,7 @@ fn commands_run_before_each_trial_in_random_order_and_the_result_says_which() {
         0,
         &[
             "occupancy on soft [one], soft [two]: about",
-            "variant one: before each of ",
+            "variant one: before each of at most ",
             "the commands of the variants are not undone",
         ],
     );
@@ -224,9 +224,10 @@ fn a_dry_run_shows_the_commands_and_runs_none() {
     ended.with(0, &[]);
     let touch = format!("touch '{}'", note.display());
     for phrase in [
-        "occupancy: 72 trials, 4 repeats, ",
+        "occupancy: at most 72 trials, 4 repeats, ",
+        "all experiments: at most ",
         "devices: model:connectx-5 [a], model:connectx-5 [b]",
-        &format!("variant a: before each of 36 trials: {touch}"),
+        &format!("variant a: before each of at most 36 trials: {touch}"),
         "nothing was measured, and no command was run",
     ] {
         assert!(ended.out.contains(phrase), "`{phrase}` is missing in {}", ended.out);

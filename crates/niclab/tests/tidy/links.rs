@@ -1,5 +1,5 @@
 //! Links of Markdown files: to files, to headings in them, and from the book's contents to its
-//! pages.
+//! pages. And headings without a text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -49,6 +49,32 @@ pub fn unlisted_pages(files: &[File]) -> Vec<Offence> {
         .collect()
 }
 
+/// Headings that the next heading follows without a text between them.
+pub fn empty_sections(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for page in markdown(files) {
+        let mut is_code = false;
+        let mut was_heading = false;
+        let lines = page.lines.iter().enumerate();
+        for (index, line) in lines.filter(|(_, line)| !line.raw.trim().is_empty()) {
+            is_code ^= line.raw.starts_with("```");
+            let is_heading = !is_code && heading(&line.raw).is_some();
+            if is_heading && was_heading {
+                let (path, text) = (page.path.clone(), line.raw.clone());
+                found.push(Offence { path, line: index + 1, text });
+            }
+            was_heading = is_heading;
+        }
+    }
+    found
+}
+
+/// The title of a heading.
+fn heading(line: &str) -> Option<&str> {
+    let title = line.trim_start_matches('#').strip_prefix(' ');
+    title.filter(|_| line.starts_with('#'))
+}
+
 fn markdown(files: &[File]) -> impl Iterator<Item = &File> {
     files.iter().filter(|file| file.path.ends_with(".md"))
 }
@@ -86,8 +112,7 @@ fn anchors(page: &File) -> HashSet<String> {
         if line.raw.starts_with("```") {
             is_code = !is_code;
         }
-        let title = line.raw.trim_start_matches('#').strip_prefix(' ');
-        if let Some(title) = title.filter(|_| line.raw.starts_with('#') && !is_code) {
+        if let Some(title) = heading(&line.raw).filter(|_| !is_code) {
             let anchor = anchor(title.trim());
             let before = times.entry(anchor.clone()).or_default();
             found.insert(if *before == 0 { anchor } else { format!("{anchor}-{before}") });

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::claims::false_claims;
 use crate::layers::{entangled_experiments, upward_names};
-use crate::links::{dead_anchors, dead_links, unlisted_pages};
+use crate::links::{dead_anchors, dead_links, empty_sections, unlisted_pages};
 use crate::map::{Map, SAMPLE};
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
@@ -145,6 +145,13 @@ pub const RULES: &[Rule] = &[
             ("docs/a.md", "# A\n\n[a](#a) [b](b.md#b-c) [c](c.rs#L1) [d](https://d.org#d)\n"),
             ("docs/b.md", "## `b` c\n"),
         ],
+    },
+    Rule {
+        name: "empty-section",
+        remedy: "a heading needs a sentence below it: write one, or remove the heading",
+        find: empty_sections,
+        bad: &[("docs/a.md", "# A\n\n## B\n\ntext\n")],
+        good: &[("docs/a.md", "# A\n\ntext\n\n```sh\n# one\n# two\n```\n\n## B\n\ntext\n")],
     },
     Rule {
         name: "contents",

@@ -43,6 +43,7 @@ pub fn summary() -> Summary {
             "Steal time reached 3.1 % during `update`; its absolute rates are low by about as much."
                 .to_owned(),
         ],
+        skipped: None,
         baseline: None,
         reference: None,
     }

@@ -200,22 +200,30 @@ fn any_port(of: &Sized<'_>) -> Option<Finding> {
         Some(format!("{gbps} Gbps from {} B", words::significant(length)))
     });
     let mut filled: Vec<String> = filled.collect();
+    let implication = match filled.is_empty() {
+        true => "Longer frames may fill such a port: measure them.",
+        false => {
+            "Behind such a port the device keeps up with longer frames and loses shorter ones."
+        }
+    };
     if filled.len() < PORTS_GBPS.len() {
         let none = PORTS_GBPS[filled.len()];
-        filled.push(format!("{none} Gbps at no length up to {longest} B"));
+        filled.push(format!("{none} Gbps with no measured length (the longest is {longest} B)"));
     }
+    let goal = of.sizes.iter().find_map(|size| size.headline());
+    let loss = searched.as_ref().and(goal).map_or("at full load".to_owned(), |goal| {
+        format!("with a loss of {} or less", words::percent_asked(goal.goal.loss_ratio))
+    });
     let bound = match is_bound {
         true => " The generator was the limit of some rates: shorter frames may be enough.",
         false => "",
     };
     let sentence = format!(
-        "{} has no line rate. With {} it forwards {rate} in {shortest} B frames. It would fill a \
-         port of {}.{bound}",
+        "{} has no line rate. With {} it forwards {rate} in {shortest} B frames {loss}. It would \
+         fill a port of {}.{bound}",
         of.device,
         of.place(),
         filled.join(", ")
     );
-    let implication = "Behind such a port the device keeps up with longer frames and loses \
-                       shorter ones.";
     Some(finding(of, "line-rate", (pps, "pps"), (sentence, implication)))
 }

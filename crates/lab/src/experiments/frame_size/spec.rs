@@ -32,7 +32,7 @@ axes!(SizeSweep: queues, cores, flows, frame);
 /// Axes of `frame-size`.
 pub(crate) const AXES: &[(&str, &str)] = &[
     ("queues", "receive queues"),
-    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("cores", "cores that poll the queues, at most one a queue; each: one a queue"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a saturating trial, one value"),

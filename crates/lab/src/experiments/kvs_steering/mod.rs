@@ -60,8 +60,8 @@ impl Experiment for KvsSteering {
     }
 
     fn disturbed_words(&self) -> &'static str {
-        "lost a core to other programs in all passes of at least half of their repeats: do not \
-         trust their rate and core time; measure them again on a calmer machine"
+        "the machine took a core away in every pass of at least half of the repeats. Do not trust \
+         the answered requests and the time per request. Measure again on a calmer machine"
     }
 
     fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {

@@ -28,8 +28,8 @@ axes!(ServingSweep: mode, keys, count, gets, cores, burst);
 
 /// Axes of `kvs-steering`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("mode", "what the card does: rss, steer, dma"),
-    ("keys", "how often each is asked for: uniform, zipf"),
+    ("mode", "mode of the card: rss, steer, dma"),
+    ("keys", "distribution of the requested keys: uniform, zipf"),
     ("count", "keys"),
     ("gets", "percent of the requests that are gets"),
     ("cores", "cores that serve"),

@@ -314,7 +314,7 @@ fn the_spread_of_repeats_is_in_the_sentence_and_the_warnings() {
     );
     let warnings = disturbed.summary().warnings;
     let warned = |what: &str| warnings.iter().any(|of| of.contains(what));
-    assert!(warned("do not trust their rate and core time"), "{warnings:?}");
+    assert!(warned("Do not trust the answered requests and the time per request"), "{warnings:?}");
     assert!(!warned("latency") && !warned("loss"), "a store has none: {warnings:?}");
 }
 

@@ -25,7 +25,7 @@ axes!(ProgramSweep: program, count, entries);
 
 /// Axes of `program-cost`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("program", "which: l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
+    ("program", "l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
     ("count", "headers, tables in a row, or instructions"),
     ("entries", "entries of a table, where there is one to be filled"),
     ("duration_ms", "measured part of a trial, one value"),

@@ -57,14 +57,14 @@ fn changes_per_s() -> Values {
 
 /// Axes of `queue-change`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("change", "what is changed: none, entries, queues, key, function, fields, any"),
+    ("change", "changed part of RSS: none, entries, queues, key, function, fields, any"),
     ("per_s", "changes a second"),
-    ("answer", "what the device does about a queue that fills: none, moves, save-cores, keys"),
+    ("answer", "reaction of the device to a full queue: none, moves, save-cores, keys"),
     ("pps", "frames a second"),
-    ("step", "so many times as many in the middle third"),
+    ("step", "factor of the rate in the middle third of the trial"),
     ("work_ns", "time the function takes for a frame beside forwarding it, nanoseconds"),
     ("queues", "receive queues"),
-    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("cores", "cores that poll the queues, at most one a queue; each: one a queue"),
     ("flows", "flows of the traffic"),
     ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
     ("frame", "frame size in bytes with FCS, or imix"),

@@ -40,7 +40,7 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("receive", "which cores receive: multi-queue, all of them; serial, one for all"),
     ("ports", "ports that share the queues evenly"),
     ("queues", "receive queues of all ports"),
-    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("cores", "cores that poll the queues, at most one a queue; each: one a queue"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a trial, one value"),

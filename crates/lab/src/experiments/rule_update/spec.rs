@@ -38,12 +38,12 @@ axes!(RuleUpdateSweep: group, rules, change, calls, traffic, core, slice, frame)
 
 /// Axes of `rule-update`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("group", "the group that the rules stand in: 0 or 1"),
+    ("group", "the group of the rules: 0 or 1"),
     ("rules", "rules, all of which are changed"),
-    ("change", "what of them: actions, values, mask, priority, or anew"),
-    ("calls", "how: single, queue or transaction"),
-    ("traffic", "none, or load: packets that meet the rules meanwhile"),
-    ("core", "the core that changes them then: same or distinct"),
+    ("change", "the changed part: actions, values, mask, priority; anew: destroy and create"),
+    ("calls", "kind of call: single, queue or transaction"),
+    ("traffic", "none, or load: packets that match the rules at the same time"),
+    ("core", "the core that changes the rules: same or distinct"),
     ("slice", "changes between two bursts of packets, or all"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("before_ms", "measured part in front of the first change, one value"),

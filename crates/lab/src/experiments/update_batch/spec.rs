@@ -45,11 +45,11 @@ fn create() -> Values {
 
 /// Axes of `update-batch`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("work", "create: rules are; failover: as many IPv4 prefixes are re-pointed"),
+    ("work", "create: create rules; failover: re-point as many IPv4 prefixes"),
     ("group", "the group of the rules: 0 or 1"),
     ("batch", "rules that are created, or prefixes that are re-pointed"),
-    ("core", "the core that does it: same or distinct"),
-    ("calls", "how: single, queue or transaction"),
+    ("core", "the core that carries out the operations: same or distinct"),
+    ("calls", "kind of call: single, queue or transaction"),
     ("slice", "operations between two bursts of packets, or all"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),

@@ -374,7 +374,7 @@ fn windows_carry_the_marks_that_a_warning_counts() {
         sample.marks = vec![Mark::Disturbed];
     }
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    let warned = |of: &String| of.contains(" batch points had stalls of the machine");
+    let warned = |of: &String| of.contains(" batch points were disturbed: the machine stalled");
     assert!(summary.warnings.iter().any(warned), "{:?}", summary.warnings);
     let figure = &summary.experiments[0].figures[0];
     let points: Vec<_> = figure.series.iter().flat_map(|series| &series.points).collect();

@@ -39,11 +39,11 @@ axes!(RuleChurnSweep: group, rules, per_s, core, calls, slice, flows, frame);
 
 /// Axes of `update-rate`.
 pub(crate) const AXES: &[(&str, &str)] = &[
-    ("group", "the group that the rules stand in: 0 or 1"),
-    ("rules", "rules that stand there, the default rule included"),
+    ("group", "the group of the rules: 0 or 1"),
+    ("rules", "installed rules, the default rule included"),
     ("per_s", "rules replaced a second, 0: none; hadoop, cache_follower, web_server"),
     ("core", "the core that replaces them: same or distinct"),
-    ("calls", "how: single or queue"),
+    ("calls", "kind of call: single or queue"),
     ("slice", "replacements between two bursts of packets at most, all, or tick"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),

@@ -150,7 +150,7 @@ impl Named {
     }
 }
 
-/// An example: `ipv4 dst has to be 0, and ttl does not count`.
+/// An example: `ipv4 dst must be 0 by rte_flow's default mask, and ttl does not count`.
 impl fmt::Display for Bare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |bits: u16| {
@@ -163,8 +163,7 @@ impl fmt::Display for Bare {
         let (zeros, idle) = (names(self.zeros), names(self.idle));
         match zeros {
             (_, 0) => {}
-            (name, 1) => write!(f, " {name} has to be 0")?,
-            (names, _) => write!(f, " {names} have to be 0")?,
+            (names, _) => write!(f, " {names} must be 0 by rte_flow's default mask")?,
         }
         let and = if self.zeros != 0 && self.idle != 0 { ", and" } else { "" };
         match idle {

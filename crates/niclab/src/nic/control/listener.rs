@@ -21,6 +21,7 @@ use rustix::process::geteuid;
 
 use crate::failure::Failure;
 use crate::files;
+use crate::output::quoted;
 
 /// Clients that wait to be let in.
 const WAITING_MAX: i32 = 128;
@@ -72,6 +73,16 @@ impl ListeningSocket {
             ),
             Errno::ACCESS => {
                 refused(format!("{}: {}", io::Error::from(error), files::who_may(path)))
+            }
+            error @ Errno::NOENT => {
+                let error = io::Error::from(error);
+                match path.parent().filter(|of| !of.as_os_str().is_empty() && !of.exists()) {
+                    Some(directory) => refused(format!(
+                        "{error}; make the directory first: install -d {}",
+                        quoted(&directory.to_string_lossy())
+                    )),
+                    None => refused(error.to_string()),
+                }
             }
             error => {
                 let error = io::Error::from(error);
@@ -192,6 +203,15 @@ mod tests {
         // The umask takes of it and adds nothing.
         assert_eq!(mode(&path) & !0o600, 0);
         assert!(UnixStream::connect(&path).is_err(), "it does not listen yet");
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_named_with_its_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("niclab");
+        let message = refusal(&missing.join("card.sock"), None);
+        let remedy = format!("make the directory first: install -d {}", missing.display());
+        assert!(message.contains(&remedy), "{message}");
     }
 
     #[test]

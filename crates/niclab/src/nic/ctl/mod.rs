@@ -7,7 +7,9 @@ mod capture;
 mod request;
 mod response;
 
+use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use niclab_control::{Client, ControlError, Request, Response};
@@ -15,7 +17,7 @@ use niclab_control::{Client, ControlError, Request, Response};
 use crate::arguments::CtlArguments;
 use crate::failure::Failure;
 use crate::files;
-use crate::output::stdout;
+use crate::output::{one_line, stdout};
 use capture::CaptureFile;
 
 /// Asks a card that runs, and prints what it says. Files that are named are opened here, with the
@@ -65,12 +67,26 @@ pub(in crate::nic) fn failed(path: &Path, error: ControlError) -> Failure {
         ControlError::Unreachable(error) if error.kind() == ErrorKind::PermissionDenied => {
             control(format!("{error}: {}", files::who_may(path)))
         }
+        ControlError::Unreachable(_) if path.is_dir() => control(of_directory(path)),
         ControlError::Unreachable(error) => {
             let start = format!("niclab nic --control {}", path.display());
             control(format!("{error}; no card listens there: {start}"))
         }
         error @ (ControlError::Silent { .. } | ControlError::NoCard) => control(error.to_string()),
         error => Failure::Refused { reason: error.to_string() },
+    }
+}
+
+/// What is wrong with a directory in place of a socket, and the sockets in it.
+fn of_directory(path: &Path) -> String {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_socket()));
+    let mut sockets: Vec<String> =
+        sockets.map(|entry| one_line(&entry.path().to_string_lossy())).collect();
+    sockets.sort();
+    match sockets.is_empty() {
+        true => "it is a directory, and has no socket; give the path of a card's socket".to_owned(),
+        false => format!("it is a directory; give a socket in it: {}", sockets.join(", ")),
     }
 }
 

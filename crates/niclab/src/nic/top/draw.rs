@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 
 use super::view::TopView;
 
@@ -28,6 +28,8 @@ pub struct Screen {
     pub socket: String,
     /// The interval of its rates, and whether the view is paused.
     pub state: String,
+    /// Why the card does not answer; shown in place of values.
+    pub trouble: Option<String>,
     pub view: TopView,
     /// The part that scrolls, and how far each has.
     pub pane: Pane,
@@ -38,54 +40,81 @@ pub struct Screen {
 /// A column of a table.
 struct Column {
     head: &'static str,
-    width: Constraint,
+    width: u16,
     is_number: bool,
+    /// Where the screen is narrow, the columns of the highest rank are left out.
+    rank: u8,
 }
 
-const fn number(head: &'static str, width: u16) -> Column {
-    Column { head, width: Constraint::Length(width), is_number: true }
+const fn number(head: &'static str, width: u16, rank: u8) -> Column {
+    Column { head, width, is_number: true, rank }
 }
 
 /// A column of text, which takes the room that is left.
-const fn text(head: &'static str, width: u16) -> Column {
-    Column { head, width: Constraint::Min(width), is_number: false }
+const fn text(head: &'static str, width: u16, rank: u8) -> Column {
+    Column { head, width, is_number: false, rank }
 }
 
 const PORTS: [Column; 8] = [
-    number("PORT", 4),
-    text("NAME", 14),
-    number("RX pkt/s", 9),
-    number("RX bit/s", 9),
-    number("TX pkt/s", 9),
-    number("TX bit/s", 9),
-    number("MISSED/s", 9),
-    number("DROPS/s", 9),
+    number("PORT", 4, 0),
+    text("NAME", 14, 1),
+    number("RX pkt/s", 9, 2),
+    number("RX bit/s", 9, 6),
+    number("TX pkt/s", 9, 3),
+    number("TX bit/s", 9, 7),
+    number("MISSED/s", 9, 5),
+    number("DROPS/s", 9, 4),
 ];
 
 const QUEUES: [Column; 6] = [
-    number("PORT", 4),
-    number("QUEUE", 5),
-    number("CORE", 4),
-    number("RX pkt/s", 9),
-    number("RX bit/s", 9),
-    number("DROPS/s", 9),
+    number("PORT", 4, 0),
+    number("QUEUE", 5, 1),
+    number("CORE", 4, 2),
+    number("RX pkt/s", 9, 3),
+    number("RX bit/s", 9, 5),
+    number("DROPS/s", 9, 4),
 ];
 
 const CORES: [Column; 4] =
-    [number("CORE", 4), number("BUSY", 9), number("CPU", 9), number("PKT/s", 9)];
+    [number("CORE", 4, 0), number("BUSY", 9, 1), number("CPU", 9, 3), number("PKT/s", 9, 2)];
 
 const RULES: [Column; 7] = [
-    number("PORT", 4),
-    number("RULE", 7),
-    number("GROUP", 6),
-    number("PRIO", 6),
-    number("HITS/s", 9),
-    number("HITS", 13),
-    text("ITEMS => ACTIONS", 20),
+    number("PORT", 4, 0),
+    number("RULE", 7, 1),
+    number("GROUP", 6, 5),
+    number("PRIO", 6, 6),
+    number("HITS/s", 9, 2),
+    number("HITS", 13, 4),
+    text("ITEMS => ACTIONS", 20, 3),
 ];
 
-/// Columns of the queues' table; the cores' table is beside it.
-const QUEUES_WIDTH: u16 = 46;
+/// Indices of the columns that fit into so many, the most important first; in their order.
+fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
+    let mut by_rank: Vec<usize> = (0..columns.len()).collect();
+    by_rank.sort_by_key(|&at| columns[at].rank);
+    let mut end = 0;
+    let mut shown: Vec<usize> = by_rank
+        .into_iter()
+        .take_while(|&at| {
+            end += columns[at].width + u16::from(end > 0);
+            end <= width
+        })
+        .collect();
+    shown.sort_unstable();
+    shown
+}
+
+/// Columns of the queues' table; the cores' table is beside it, behind a gap.
+const QUEUES_WIDTH: u16 = 45;
+const CORES_WIDTH: u16 = 34;
+const GAP: u16 = 1;
+
+/// Columns of the queues' table on a screen of so many: all of them, or its share.
+fn queues_width(width: u16) -> u16 {
+    let room = width.saturating_sub(GAP);
+    let share = u32::from(room) * u32::from(QUEUES_WIDTH) / u32::from(QUEUES_WIDTH + CORES_WIDTH);
+    QUEUES_WIDTH.min(u16::try_from(share).unwrap_or(QUEUES_WIDTH))
+}
 
 /// Lines beside rows: the title, two of each table, and the keys.
 const LINES: u16 = 8;
@@ -134,9 +163,17 @@ pub fn draw(area: Rect, buffer: &mut Buffer, screen: &Screen) {
     .areas(area);
     let head = title(&screen.socket, &screen.state, area.width.into());
     line(title_area, buffer, &head, Modifier::REVERSED);
+    line(keys, buffer, &shortened(screen.keys, area.width.into()), Modifier::empty());
+    if let Some(trouble) = &screen.trouble {
+        // Old values would pass for those of now.
+        let body = Rect { y: ports_area.y, height: keys.y.saturating_sub(ports_area.y), ..area };
+        let text = Paragraph::new(trouble.as_str()).wrap(Wrap { trim: true });
+        ratatui::widgets::Widget::render(text, body, buffer);
+        return;
+    }
     let [left, _, right] = Layout::horizontal([
-        Constraint::Length(QUEUES_WIDTH),
-        Constraint::Length(2),
+        Constraint::Length(queues_width(area.width)),
+        Constraint::Length(GAP),
         Constraint::Min(0),
     ])
     .areas(queues_area);
@@ -148,7 +185,20 @@ pub fn draw(area: Rect, buffer: &mut Buffer, screen: &Screen) {
     table(right, buffer, ("Cores", "", at(Pane::Queues)), &CORES, &view.cores, of_queues);
     let head = ("Rules", &*view.rules_note, at(Pane::Rules));
     table(rules_area, buffer, head, &RULES, &view.rules, of_rules);
-    line(keys, buffer, screen.keys, Modifier::empty());
+}
+
+/// The keys that fit into a line.
+fn shortened(keys: &str, width: usize) -> String {
+    let mut shown = String::new();
+    for key in keys.split("  ") {
+        let gap = if shown.is_empty() { "" } else { "  " };
+        if shown.len() + gap.len() + key.len() > width {
+            break;
+        }
+        shown += gap;
+        shown += key;
+    }
+    shown
 }
 
 /// Most of a socket's path that goes before its state does.
@@ -157,14 +207,17 @@ const SOCKET_MIN: usize = 12;
 /// The first line. Where it is too long for the screen, the beginning of the path goes: what comes
 /// after it tells whether the numbers below are of now.
 fn title(socket: &str, state: &str, width: usize) -> String {
+    let state_len = state.chars().count();
     const NAME: &str = "niclab nic top: ";
-    let room = width.saturating_sub(NAME.len() + state.chars().count()).max(SOCKET_MIN);
+    // The name of the program is the first to go.
+    let name = if NAME.len() + SOCKET_MIN + state_len > width { "" } else { NAME };
+    let room = width.saturating_sub(name.len() + state_len).max(SOCKET_MIN);
     let len = socket.chars().count();
     let end: String = match len > room {
         true => iter::once('…').chain(socket.chars().skip(len + 1 - room)).collect(),
         false => socket.to_owned(),
     };
-    NAME.to_owned() + &end + state
+    name.to_owned() + &end + state
 }
 
 fn line(area: Rect, buffer: &mut Buffer, text: &str, modifier: Modifier) {
@@ -197,12 +250,16 @@ fn table<const N: usize>(
         let line = if column.is_number { line.right_aligned() } else { line };
         Cell::from(Text::from(line))
     };
-    let heads = columns.iter().map(|column| cell(column, column.head));
+    let chosen = fitting(columns, body.width);
+    let heads = chosen.iter().map(|&at| cell(&columns[at], columns[at].head));
     let heads = Row::new(heads).style(Style::new().add_modifier(Modifier::DIM));
     let cells = |row: &[String; N]| -> Row<'static> {
-        Row::new(columns.iter().zip(row).map(|(column, text)| cell(column, text)))
+        Row::new(chosen.iter().map(|&at| cell(&columns[at], &row[at])))
     };
-    let widths = columns.iter().map(|column| column.width);
+    let widths = chosen.iter().map(|&at| match columns[at].is_number {
+        true => Constraint::Length(columns[at].width),
+        false => Constraint::Min(columns[at].width),
+    });
     let table = Table::new(rows[offset..last].iter().map(cells), widths).header(heads);
     ratatui::widgets::Widget::render(table.column_spacing(1), body, buffer);
 }
@@ -261,10 +318,10 @@ mod tests {
         "PORT NAME             RX pkt/s  RX bit/s  TX pkt/s  TX bit/s  MISSED/s   DROPS/s",
         "   0 xdp:va             1.50 M     720 M      2.50         0      5.00      49.0",
         "   1 gone: tap:nic0\\         0         0         0         0 not known         0",
-        "Queues: 2                                       Cores: 2",
-        "PORT QUEUE CORE  RX pkt/s  RX bit/s   DROPS/s   CORE     BUSY       CPU    PKT/s",
-        "   0     0    2    1.00 M     480 M      2.00      2     25 %     100 %      500",
-        "   0     1    3     500 k     240 M      2.00      3     25 %     100 %      500",
+        "Queues: 2                                     Cores: 2",
+        "PORT QUEUE CORE  RX pkt/s  RX bit/s   DROPS/s CORE      BUSY       CPU     PKT/s",
+        "   0     0    2    1.00 M     480 M      2.00    2      25 %     100 %       500",
+        "   0     1    3     500 k     240 M      2.00    3      25 %     100 %       500",
         "Rules: 3, by hits/s",
         "PORT    RULE  GROUP   PRIO    HITS/s          HITS ITEMS => ACTIONS",
         "   1       0      0      1    1.00 M     4,000,000 ETH => COUNT DROP",
@@ -290,7 +347,34 @@ mod tests {
         assert_eq!(short, "niclab nic top: /tmp/card, rates over 0.1 s; paused, 3 s old");
         assert_eq!(long, format!("niclab nic top: …{}{state}", &path[path.len() - 28..]));
         assert_eq!(long.chars().count(), 80);
-        assert!(title(&path, state, 20).starts_with("niclab nic top: …"));
+        assert_eq!(title(&path, state, 50), format!("…{}{state}", &path[path.len() - 14..]));
+    }
+
+    #[test]
+    fn a_narrow_screen_leaves_out_whole_columns() {
+        let mut screen = screen();
+        screen.keys = "q quit  p pause  s sort rules  left/right choose a table";
+        let text = plain(50, 24, &screen);
+        for line in [
+            "PORT NAME             RX pkt/s  TX pkt/s   DROPS/s",
+            "Queues: 2                   Cores: 2",
+            "PORT QUEUE CORE  RX pkt/s   CORE      BUSY",
+            "   0     0    2    1.00 M      2      25 %",
+            "PORT    RULE    HITS/s ITEMS => ACTIONS",
+            "q quit  p pause  s sort rules",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} is missing in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn trouble_stands_in_place_of_values_and_is_whole() {
+        let trouble = "the card does not answer: No such file or directory (os error 2)";
+        let screen = Screen { trouble: Some(trouble.to_owned()), ..screen() };
+        let text = plain(50, 24, &screen);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(trouble), "{text}");
+        assert!(!text.contains("1.50 M") && text.contains("q quit"), "{text}");
     }
 
     #[test]

@@ -123,11 +123,20 @@ impl LiveState {
     fn state(&self, interval: Duration, is_paused: bool) -> String {
         let age_s = self.now.at.elapsed().as_secs();
         let state = match (&self.trouble, is_paused) {
-            (Some(trouble), _) => format!("; no answer for {age_s} s: {trouble}"),
+            (Some(_), _) => format!("; no answer for {age_s} s"),
             (None, true) => format!("; paused, {age_s} s old"),
             (None, false) => String::new(),
         };
         rates_over(interval) + &state
+    }
+
+    /// Why there are no values of now, and what to do.
+    fn trouble_words(&self) -> Option<String> {
+        let trouble = self.trouble.as_ref()?;
+        Some(format!(
+            "The card does not answer: {trouble}. It may have ended. This view goes on when a card \
+             answers at this socket."
+        ))
     }
 }
 
@@ -151,6 +160,7 @@ fn live(
         let screen = Screen {
             socket: socket(control),
             state: observed.state(interval, controls.is_paused),
+            trouble: observed.trouble_words(),
             view: view(&observed.now, observed.before.as_ref(), controls.order),
             pane: controls.pane,
             offsets: controls.offsets,

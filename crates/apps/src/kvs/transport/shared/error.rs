@@ -12,7 +12,8 @@ use crate::kvs::store::StoreError;
 pub enum ServerError {
     /// Somebody else has the address.
     #[error(
-        "{address} is in use: choose another port with --listen, -p or --udp, or end who has it"
+        "{address} is in use: choose another port with --listen, -p or --udp, or end the program \
+         that uses it (`ss -lntup` shows it)"
     )]
     InUse {
         /// The address.
