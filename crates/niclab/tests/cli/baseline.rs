@@ -142,7 +142,7 @@ fn a_baseline_that_cannot_be_used_is_refused_before_anything_is_measured() {
     let text = text.replace("\"experiment\":\"occupancy\"", "\"experiment\":\"other\"");
     fs::write(apart.join("samples.jsonl"), text).unwrap();
     let has_other = "other saturate: ";
-    let wants = "the run has devices: model:connectx-5; occupancy saturate: ";
+    let wants = "the run has devices: model:connectx-5; occupancy ";
     let cases: [(&Path, &[&str]); 8] = [
         (&at("none"), &["none does not exist", "give the directory that a run printed"]),
         (&at("file"), &["file is a file", "give a directory"]),

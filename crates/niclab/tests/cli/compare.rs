@@ -108,7 +108,7 @@ fn a_throughput_a_fifth_lower_closes_the_gate_and_a_wider_tolerance_opens_it() {
         ended.with(REGRESSION, &["niclab: regression: ", "worse by more than 5 %"]);
         assert!(width < 80 || ended.out.contains("0.800 (0.79"), "{ended:?}");
         assert!(ended.out.contains("occupancy, saturate: throughput_pps, higher is better"));
-        assert!(ended.out.contains("\n\nRatios to the baseline: "), "{ended:?}");
+        assert!(ended.out.contains("\n\nRatios to the baseline. "), "{ended:?}");
         // A directory is named whole, however long its path.
         let names =
             |line: &str| [&base, &slow].iter().any(|of| line.contains(&of.display().to_string()));
@@ -213,7 +213,7 @@ fn a_comment_names_what_broke_and_no_reason_of_a_device_becomes_markup() {
     ended.with(REGRESSION, &["can no longer be measured"]);
     let line = ended.out.lines().find(|line| line.contains("it went away")).unwrap();
     assert!(line.starts_with("- occupancy light, "), "{line}");
-    assert!(line.contains("`@everyone:` <code>&#60;img</code>"), "{line}");
+    assert!(line.contains("`@everyone`: <code>&#60;img</code>"), "{line}");
     assert!(line.contains("`#1`") && line.contains("`https://example.org`"), "{line}");
     assert!(!line.contains("<img") && !line.contains(" | "), "{line}");
 }
