@@ -1,9 +1,9 @@
 //! A card: one thread makes, changes, queries and ends it, while its cores work.
 //!
 //! It is made of a [`CardConfig`] (`config`), opens its ports and starts its cores (`start`), takes
-//! rules (`rules`), reports and changes its RSS (`rss`), and captures frames (`captures`). Its owner
-//! runs its background work (`housekeeping`), and shuts it down (`shutdown`). The program that
-//! classifies frames in place of rules is changed here.
+//! rules (`rules`), reports and changes its RSS (`rss`), and captures frames (`captures`). Its
+//! owner runs its background work (`housekeeping`), and shuts it down (`shutdown`). The program
+//! that classifies frames in place of rules is changed here.
 
 mod captures;
 mod config;

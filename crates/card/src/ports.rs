@@ -164,7 +164,8 @@ pub(crate) fn open_port<P: std::fmt::Display>(
     Ok((port, contexts))
 }
 
-/// Makes the listeners of external queues, which the ports get, and the ends of the queues, by core.
+/// Makes the listeners of external queues, which the ports get, and the ends of the queues, by
+/// core.
 pub(crate) fn external_queues<P>(
     config: &CardConfig<P>,
     ports: &mut [Port],

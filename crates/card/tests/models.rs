@@ -1,5 +1,5 @@
-//! FlowMigration flows in every order that threads can have with up to three preemptions, as the memory
-//! model allows them.
+//! Migration of flows, in every order that threads can have with up to three preemptions, as the
+//! memory model allows them.
 //!
 //! The very files, over what is the model checker's instead of the system's.
 

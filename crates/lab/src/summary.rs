@@ -143,13 +143,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.experiments.insert(0, side_by_side);
         summary.findings.splice(0..0, findings::variants::findings(&compared.ratios));
     }
-    if !run.parts.is_empty()
-        && let Some(side_by_side) = placements::summary(run, samples)
-    {
-        summary.experiments.insert(0, side_by_side);
-        let found = findings::placements::findings(&placements::rows(run, samples));
-        summary.findings.splice(0..0, found);
-    }
+    add_placements(&mut summary, run, samples);
     check_findings(&mut summary);
     if summary.partial {
         let text = "The run was cut short: this is what was finished. Continue with --resume.";
@@ -157,6 +151,17 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.skipped = summary.skipped.map(|at| at + 1);
     }
     summary
+}
+
+/// Adds the hosts of a merged run, side by side.
+fn add_placements(summary: &mut Summary, run: &Run, samples: &[Sample]) {
+    if !run.parts.is_empty()
+        && let Some(side_by_side) = placements::summary(run, samples)
+    {
+        summary.experiments.insert(0, side_by_side);
+        let found = findings::placements::findings(&placements::rows(run, samples));
+        summary.findings.splice(0..0, found);
+    }
 }
 
 /// Marks vague findings as such, and removes links to figures that are not drawn because too little

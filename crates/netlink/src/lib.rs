@@ -1,6 +1,7 @@
 //! Requests to the kernel over netlink (RFC 3549), one at a time.
 //!
 //! A socket stays in the network namespace of the thread that opened it, wherever it is used.
+#![forbid(unsafe_code)]
 
 use std::convert::Infallible;
 use std::io;
@@ -197,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn get_link(index: u32) -> RouteNetlinkMessage {
+    fn link_request(index: u32) -> RouteNetlinkMessage {
         let mut asked = LinkMessage::default();
         asked.header.index = index;
         RouteNetlinkMessage::GetLink(asked)
@@ -214,18 +215,18 @@ mod tests {
     #[test]
     fn a_request_has_its_answer_and_a_dump_all_of_them() {
         let netlink = Netlink::route().unwrap();
-        let answers = netlink.request(get_link(1), 0).unwrap();
+        let answers = netlink.request(link_request(1), 0).unwrap();
         assert_eq!(answers.iter().map(name).collect::<Vec<_>>(), [Some("lo")]);
-        let all = netlink.dump(get_link(0)).unwrap();
+        let all = netlink.dump(link_request(0)).unwrap();
         assert!(all.iter().any(|link| name(link) == Some("lo")), "{all:?}");
     }
 
     #[test]
     fn a_refusal_has_a_number_and_the_socket_can_be_used_again() {
         let netlink = Netlink::route().unwrap();
-        let refusal = netlink.request(get_link(u32::MAX >> 1), 0).unwrap_err();
+        let refusal = netlink.request(link_request(u32::MAX >> 1), 0).unwrap_err();
         assert_eq!(refusal.error.raw_os_error(), Some(libc::ENODEV));
-        assert_eq!(netlink.request(get_link(1), 0).unwrap().len(), 1);
+        assert_eq!(netlink.request(link_request(1), 0).unwrap().len(), 1);
     }
 
     #[test]

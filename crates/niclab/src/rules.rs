@@ -326,7 +326,8 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
     let head = format!("{} shadowed", rules(shadowed.len()));
     write_kind(out, shown_max, &head, shadowed, |Pair { line, by }| {
         format!(
-            "line {line} never acts: the rule of line {by} has precedence and matches all its packets"
+            "line {line} never acts: the rule of line {by} has precedence and matches all its \
+             packets"
         )
     })?;
     let head = format!("{} overlapped", rules(overlapped.len()));

@@ -120,8 +120,8 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
 /// Injection"). It may look for it behind a tab or a line end.
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
-/// A cell of text; an apostrophe in front keeps a spreadsheet from carrying it out. A word that is a
-/// number stays one.
+/// A cell of text; an apostrophe in front keeps a spreadsheet from carrying it out. A word that is
+/// a number stays one.
 fn text(cell: &str) -> String {
     let is_formula = cell.starts_with(FORMULA) && !is_number(cell);
     if is_formula { format!("'{cell}") } else { cell.to_owned() }

@@ -16,7 +16,7 @@ use crate::summary::variants::{FIGURE, SECTION, TOLERANCE, VariantRatio, gain};
 pub(crate) fn findings(ratios: &[VariantRatio]) -> Vec<Finding> {
     let is_one_device = ratios.windows(2).all(|two| two[0].device == two[1].device);
     let differs = |of: &VariantRatio| matches!(of.verdict, Verdict::Better | Verdict::Worse);
-    let is_told = |(at, of): &(usize, &VariantRatio)| {
+    let is_shown = |(at, of): &(usize, &VariantRatio)| {
         let is_alike = |known: &VariantRatio| {
             (&known.device, &known.base, &known.other) == (&of.device, &of.base, &of.other)
         };
@@ -25,8 +25,8 @@ pub(crate) fn findings(ratios: &[VariantRatio]) -> Vec<Finding> {
             || !ratios.iter().any(|known| is_alike(known) && differs(known))
                 && ratios.iter().position(is_first) == Some(*at)
     };
-    let told = ratios.iter().enumerate().filter(is_told);
-    told.filter_map(|(_, of)| finding(of, is_one_device)).collect()
+    let shown = ratios.iter().enumerate().filter(is_shown);
+    shown.filter_map(|(_, of)| finding(of, is_one_device)).collect()
 }
 
 fn finding(of: &VariantRatio, is_one_device: bool) -> Option<Finding> {

@@ -158,8 +158,8 @@ fn of_application(of: &ApplicationCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     format!(
         "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
-         reported through its rings, {} unfit for it, {} outside of what it has, {} found its ring full; \
-         {} too many for the core of a queue, {} for a port; {} ms of work",
+         reported through its rings, {} unfit for it, {} outside of what it has, {} found its ring \
+         full; {} too many for the core of a queue, {} for a port; {} ms of work",
         of.name,
         whole(of.frames),
         whole(of.missed),
@@ -356,7 +356,8 @@ fn table(counters: &CardCounters) -> String {
         let _ = writeln!(
             text,
             "port {number} {}{state}: in {} frames ({} B){}, {} missed by the port, {} missed by \
-             queues, {} dropped by rules, {} dropped while held{}; out {} frames ({} B), {} dropped",
+             queues, {} dropped by rules, {} dropped while held{}; out {} frames ({} B), {} \
+             dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),

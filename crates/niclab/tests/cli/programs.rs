@@ -141,7 +141,7 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
         truncate -s 5M long.spec
         cat program.spec | "$NICLAB" program check /dev/stdin | head -1
         "$NICLAB" program check <(sleep 0.5; cat program.spec) |
-            sed -n 's/.*: 1 headers/1 headers/p'
+            sed -n 's/.*: 1 header/1 header/p'
         nic="nic --port pcap:in=in.pcap,out=out.pcap --program program.spec"
         for command in "program check nobody.fifo" "program dump /dev/zero" \
             "program test nobody.fifo program.spec" "$nic --tables nobody.fifo" \
@@ -655,7 +655,8 @@ fn keepers() -> tempfile::TempDir {
 /// What is said to them, in any order.
 const KEEPERS_SAY: &[&str] = &[
     "out 100 frames",
-    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 reported",
+    "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 \
+     reported",
     "1 packets, 60 B",
     r#"{"response":"counter","packets":1,"bytes":60}"#,
     "entry 0:",

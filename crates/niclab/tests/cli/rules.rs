@@ -25,7 +25,8 @@ fn several_files_are_checked_each_on_a_card_of_its_own() {
     let ended = check();
     ended.with(0, &[]);
     let expected = format!(
-        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts: the rule of line 1 has precedence and matches all its packets\n\
+        "{}: 3 rules\n  1 rule is shadowed:\n    line 2 never acts: the rule of line 1 has \
+         precedence and matches all its packets\n\
          {}: 1 rule\n",
         one.display(),
         other.display()

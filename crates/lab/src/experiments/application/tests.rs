@@ -212,8 +212,8 @@ fn queued_requests_have_their_own_curve_and_curves_go_from_left_to_right() {
 fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
     let observation = measured(&mut Servers::new(), "redis", &[]);
     let (sentence, value) = finding(&observation, "redis-redis-inside");
-    let reported = "The server's stack and program take 60.0 % of the time of a set of 64 B with Redis \
-                on known.";
+    let reported = "The server's stack and program take 60.0 % of the time of a set of 64 B with \
+                    Redis on known.";
     assert!(sentence.starts_with(reported), "{sentence}");
     assert!(near(value, 60.0), "{value}");
     let table = |measured: MeasuredModel| {

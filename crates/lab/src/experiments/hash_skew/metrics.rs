@@ -98,8 +98,8 @@ impl From<&QueueCounters> for Queue {
 /// nobody can tell.
 ///
 /// The software card under a saturating load takes the flows of each core as fast as that core can.
-/// So how frames spread over the queues of several cores says how fast the cores are, and nothing of
-/// the hash: there are only rates.
+/// So how frames spread over the queues of several cores says how fast the cores are, and nothing
+/// of the hash: there are only rates.
 ///
 /// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
 /// many, which only very short trials of very slow queues show.

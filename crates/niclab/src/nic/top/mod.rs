@@ -1,7 +1,8 @@
 //! `niclab nic top`: a live view of a running card, over its control socket.
 //!
-//! `snapshot` polls the card, `view` makes rates of two snapshots, `draw` draws them, and `controls` has the
-//! keys. A thread of its own asks, so that keys are answered while the card is busy.
+//! `snapshot` polls the card, `view` makes rates of two snapshots, `draw` draws them, and
+//! `controls` has the keys. A thread of its own asks, so that keys are answered while the card is
+//! busy.
 
 mod controls;
 mod draw;
