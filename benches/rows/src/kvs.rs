@@ -1,6 +1,6 @@
 //! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
 //!
-//! [`Staged`] has the store and the requests; the experiment `kvs-steering` measures the same. Two
+//! [`StagedStore`] has the store and the requests; the experiment `kvs-steering` measures the same. Two
 //! cores serve at once.
 //!
 //! Staged: this shows time and throughput, no latency and no loss.

@@ -1,7 +1,7 @@
 //! Names of the capabilities that a device may lack as a whole.
 //!
 //! [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) and
-//! [`About::not_supported`](crate::About::not_supported) use them.
+//! [`DeviceInfo::not_supported`](crate::DeviceInfo::not_supported) use them.
 
 /// Frames of a generator.
 pub const FRAMES: &str = "frames";

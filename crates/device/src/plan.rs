@@ -91,7 +91,7 @@ pub enum BalanceMode {
 
 /// Operations on rules, from a moment of the measured part on. The device is left with the rules of
 /// its set-up: what the plan created goes, what it changed is put back, behind the trial. An
-/// operation of [`Change::Anew`] and of [`Work::Renew`] is both: one rule goes, one comes.
+/// operation of [`RuleChangeKind::Anew`] and of [`RuleWork::Renew`] is both: one rule goes, one comes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RulesPlan {
     /// The core that carries them out.
@@ -114,7 +114,7 @@ pub struct RulesPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late
-    /// is made up for. `None`: one after the other, which is not for [`Work::Renew`].
+    /// is made up for. `None`: one after the other, which is not for [`RuleWork::Renew`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_s: Option<u32>,
     /// Least time from the end of a slice to the next, nanoseconds: the core has so long for other

@@ -148,7 +148,7 @@ impl Program {
     }
 
     /// Waits until somebody has taken a port of a protocol in the namespace of the program. Unlike
-    /// [`Program::listens`] it asks nobody but the kernel: the program sees nothing of it.
+    /// [`Program::wait_for_port`] it asks nobody but the kernel: the program sees nothing of it.
     ///
     /// # Errors
     /// [`DeviceError::Broken`], with what the program said where it has ended.

@@ -45,7 +45,7 @@ pub struct SweepPoint {
     pub match_percent: u32,
     /// Over what the matching traffic is uniform.
     pub hits: Hits,
-    /// Flows of the traffic as asked for; see [`Mix`].
+    /// Flows of the traffic as asked for; see [`RuleMix`].
     pub flows: u32,
 }
 

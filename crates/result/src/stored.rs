@@ -39,7 +39,7 @@ impl Stored {
     /// # Errors
     /// [`ResultError::Absent`], [`ResultError::NotDirectory`], [`ResultError::NotResult`] and
     /// [`ResultError::NotBegun`] where there is no run; [`ResultError::NotFile`],
-    /// [`ResultError::TooLong`], [`ResultError::Damaged`], [`ResultError::Newer`] for a document
+    /// [`ResultError::TooLong`], [`ResultError::Damaged`], [`ResultError::OtherSchema`] for a document
     /// that cannot be used; [`ResultError::Disk`].
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
         Stored::of(Folder::open(path)?)
@@ -80,7 +80,7 @@ impl Stored {
     ///
     /// # Errors
     /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
-    /// [`ResultError::Newer`], [`ResultError::Disk`].
+    /// [`ResultError::OtherSchema`], [`ResultError::Disk`].
     pub fn environment(&self) -> Result<Option<Environment>, ResultError> {
         self.json(ENVIRONMENT, ENVIRONMENT_LEN_MAX)
     }
@@ -89,7 +89,7 @@ impl Stored {
     ///
     /// # Errors
     /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
-    /// [`ResultError::Newer`], [`ResultError::Disk`].
+    /// [`ResultError::OtherSchema`], [`ResultError::Disk`].
     pub fn summary(&self) -> Result<Option<Summary>, ResultError> {
         self.json(SUMMARY, SUMMARY_LEN_MAX)
     }

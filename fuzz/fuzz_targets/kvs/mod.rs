@@ -10,7 +10,7 @@ use niclab_apps::kvs::codec::datagram;
 use niclab_apps::kvs::codec::session::{Next, Session};
 use niclab_apps::kvs::protocol::datagram::parts;
 use niclab_apps::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX};
-use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_apps::kvs::store::Store;
 use niclab_apps::kvs::store::limits::PARTITION_BYTES_MIN;
 
@@ -33,7 +33,7 @@ pub fn talk(first: &[u8], bytes: &[u8]) {
 /// All that is answered, and whether the talk has ended.
 fn held(said: &[u8], piece: usize) -> (Vec<u8>, bool) {
     let Some(store) = store() else { return Default::default() };
-    let context = Context { store: &store, now: Moment(1_700_000_000), host: &() };
+    let context = Context { store: &store, now: UnixTime(1_700_000_000), host: &() };
     let (mut session, mut kept, mut all) = (Session::default(), Vec::new(), Vec::new());
     let mut needed = 1;
     for bytes in said.chunks(piece.max(1)) {
@@ -66,7 +66,7 @@ fn held(said: &[u8], piece: usize) -> (Vec<u8>, bool) {
 /// Datagrams, each with its length before it.
 pub fn datagrams(mut said: &[u8]) {
     let Some(store) = store() else { return };
-    let context = Context { store: &store, now: Moment(1_700_000_000), host: &() };
+    let context = Context { store: &store, now: UnixTime(1_700_000_000), host: &() };
     let mut out = Vec::new();
     while let Some((len, rest)) = said.split_first() {
         let (datagram, rest) = rest.split_at(rest.len().min(usize::from(*len)));

@@ -18,7 +18,7 @@ const TROUBLE_MAX: usize = 16;
 impl Card {
     /// Has the frames that come and leave by a port written into a packet trace, so many at most,
     /// until that is ended ([`Card::end_capture`]) or the card is. Each core begins when it comes
-    /// to look ([`Card::capture_waits_for`]). The file is open for writing and is begun anew;
+    /// to look ([`Card::core_without_capture`]). The file is open for writing and is begun anew;
     /// `path` is what messages call it.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Card {
     }
 
     /// Captures no more frames of a port, and waits for nothing; whether there is a capture. The
-    /// trace is whole once [`Card::captured`] says that it does not go on: end it then.
+    /// trace is whole once [`Card::capture_state`] says that it does not go on: end it then.
     pub fn stop_capture(&self, port: u16) -> bool {
         let port = self.ports.get(usize::from(port));
         let capture = port.and_then(|port| port.capture.as_ref());

@@ -31,7 +31,7 @@ pub struct CardResult {
 
 impl Card {
     /// Whether no frame will come any more by any port, for all are files and read to their end, or
-    /// a core has ended by a fault, which [`Card::end`] tells.
+    /// a core has ended by a fault, which [`Card::shut_down`] tells.
     pub fn is_finished(&self) -> bool {
         if self.threads.iter().any(JoinHandle::is_finished) {
             return true;

@@ -127,7 +127,7 @@ impl Hosts {
     /// Starts a server on a host and waits until it has its port.
     ///
     /// # Errors
-    /// As of [`Program::start`] and [`Program::takes`].
+    /// As of [`Program::start`] and [`Program::wait_for_listener`].
     pub fn serve(
         &self,
         host: Host,

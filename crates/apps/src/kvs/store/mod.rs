@@ -182,7 +182,7 @@ impl Store {
     /// Stores an item under a key, in place of the one that is there.
     ///
     /// # Errors
-    /// [`Unstored`].
+    /// [`StoreFailure`].
     pub fn put(
         &self,
         key: &HashedKey<'_>,

@@ -263,7 +263,7 @@ impl StagedStore {
     /// The same, with each step of a burst timed.
     ///
     /// # Errors
-    /// As of [`Staged::pass`].
+    /// As of [`StagedStore::pass`].
     pub fn timed_pass(&mut self) -> Result<Pass, DeviceError> {
         self.run(true)
     }
@@ -306,7 +306,7 @@ impl StagedStore {
     /// Looks at each answer of one pass on this thread.
     ///
     /// # Errors
-    /// As of [`Staged::card_ns`].
+    /// As of [`StagedStore::card_ns`].
     pub fn check_answers(&mut self) -> Result<AnswerCheck, DeviceError> {
         self.stage()?;
         self.port.keep(true);
