@@ -25,11 +25,12 @@ impl Quantity {
     }
 
     /// The interval in the unit and with the digits of [`Quantity::words`]: `1.92 to 2.09 us`.
+    /// `2.51 times` if both ends have the same digits.
     pub fn interval_words(&self, interval: (f64, f64)) -> String {
         let (divisor, unit) = self.scale();
         let [low, high] =
             [interval.0, interval.1].map(|end| self.number(end, Some(interval), divisor));
-        format!("{low} to {high} {unit}")
+        if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") }
     }
 
     fn number(&self, one: f64, interval: Option<(f64, f64)>, divisor: f64) -> String {
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(words(967.0, "ns", (317.3, 2_459.8)), "317 to 2,460 ns");
         assert_eq!(words(0.95, "1", (0.9, 1.2)), "0.90 to 1.20 times");
         assert_eq!(words(99.8, "%", (99.5, 100.1)), "99.5 to 100.1 %");
+        assert_eq!(words(2.5101, "1", (2.5099, 2.5102)), "2.51 times", "not 2.51 to 2.51");
     }
 
     #[test]

@@ -36,9 +36,11 @@ impl Number {
 
     /// `1.97 us (1.92 to 2.09 us)`: for a second number in a sentence.
     pub fn with_interval(&self) -> String {
-        match self.interval {
-            Some(interval) => format!("{self} ({})", self.value.interval_words(interval)),
-            None => self.to_string(),
+        let number = self.to_string();
+        let interval = self.interval.map(|interval| self.value.interval_words(interval));
+        match interval.filter(|interval| *interval != number) {
+            Some(interval) => format!("{number} ({interval})"),
+            None => number,
         }
     }
 }
