@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use niclab_result::{
     BaselineSummary, DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure,
-    Finding, Mark, Origin, ReportTable, Scale, Series, Summary,
+    Finding, Mark, Origin, ReportTable, Scale, Series, SeriesShape, Summary,
 };
 use serde_json::{Value, json};
 
@@ -184,8 +184,15 @@ pub(crate) fn render(
     let mut specs = Vec::new();
     let experiments: Vec<_> =
         summary.experiments.iter().map(|of| experiment_view(of, summary, &mut specs)).collect();
-    let points: Vec<&niclab_result::Mean> =
-        series(summary).flat_map(|(_, _, series)| &series.points).collect();
+    // The points of a distribution are of one measurement, and what was computed or published was
+    // not measured here.
+    let is_measured =
+        |series: &&Series| series.origin == Origin::Measured && series.shape != SeriesShape::Cdf;
+    let points: Vec<&niclab_result::Mean> = series(summary)
+        .map(|(_, _, series)| series)
+        .filter(is_measured)
+        .flat_map(|series| &series.points)
+        .collect();
     let top: Vec<_> =
         summary.top_findings().into_iter().map(|of| finding_view(of, summary)).collect();
     let first = first(&top, &experiments);
@@ -206,7 +213,7 @@ pub(crate) fn render(
         devices: &summary.devices,
         environment,
         honesty: honesty(summary),
-        points_drawn: words::count(points.len(), "drawn point"),
+        points_drawn: words::count(points.len(), "measured point"),
         run_toml,
         command: &options.command,
         drawings: embedded(&json!({
@@ -284,8 +291,8 @@ fn trust(points: &[&niclab_result::Mean], summary: &Summary) -> String {
     let warnings = summary.warnings.len();
     let marked = points.iter().filter(|point| !point.marks.is_empty()).count();
     let marks = match marked {
-        0 => format!("none of {} carries a mark", words::count(points.len(), "drawn point")),
-        _ => format!("{marked} of {} carry a mark", words::count(points.len(), "drawn point")),
+        0 => format!("none of {} carries a mark", words::count(points.len(), "measured point")),
+        _ => format!("{marked} of {} carry a mark", words::count(points.len(), "measured point")),
     };
     let warned = match warnings {
         0 => format!("{marks}, and there is no warning."),

@@ -211,8 +211,8 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
     }
     let page = page(&summary);
     assert!(!page.contains("Partial run."));
-    assert!(page.contains("drawn points carries a mark, and there is no warning."));
-    assert!(page.contains("drawn points carries a mark."));
+    assert!(page.contains("measured points carries a mark, and there is no warning."));
+    assert!(page.contains("measured points carries a mark."));
 }
 
 #[test]
