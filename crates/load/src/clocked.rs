@@ -11,7 +11,7 @@
 //! that is measured pays for it: it writes each frame and reads its stamp.
 //!
 //! ```
-//! use niclab_load::clocked::{Clocked, observe};
+//! use niclab_load::clocked::{ClockedWire, observe};
 //! use niclab_load::rings::{Inlet, Outlet};
 //! use niclab_load::{Arrivals, Load, Rate};
 //!
@@ -51,7 +51,7 @@
 //!     seed: 1,
 //!     trace: None,
 //! };
-//! let mut wire = Clocked::one(&load, 4, 1_518)?;
+//! let mut wire = ClockedWire::one(&load, 4, 1_518)?;
 //! let mut ring = Ring::default();
 //! for now_ns in [2_500, 10_500] {
 //!     wire.turn(&mut ring, now_ns);

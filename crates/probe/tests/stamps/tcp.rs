@@ -67,8 +67,16 @@ fn stream(wire: &Wire, hook: Hook, v6: bool) {
     // All of a flow: the ends rise, and the last is that of the stream.
     let ends = near.segments(there, Direction::Egress).unwrap();
     let offsets: Vec<u32> = ends.iter().map(|(end, _)| end.wrapping_sub(began)).collect();
-    assert!(offsets.is_sorted() && offsets.len() >= 5, "{offsets:?}");
-    assert_eq!(offsets.last().copied(), Some(sent as u32 + 1));
+    // What TCP sent again, because the machine kept an acknowledgement back, is behind a later end.
+    let (mut rising, mut repeated) = (vec![offsets[0]], 0);
+    for offset in &offsets[1..] {
+        match rising.last().is_some_and(|last| offset > last) {
+            true => rising.push(*offset),
+            false => repeated += 1,
+        }
+    }
+    assert!(rising.len() >= 5 && repeated < rising.len(), "{offsets:?}");
+    assert_eq!(rising.last().copied(), Some(sent as u32 + 1));
     assert_eq!(near.segments(there, Direction::Ingress).unwrap(), []);
     let counts = near.counts().unwrap();
     assert_eq!(counts, Counts { segments: counts.segments, ..Counts::default() });
