@@ -1,7 +1,7 @@
 //! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
 //!
-//! [`StagedStore`] has the store and the requests; the experiment `kvs-steering` measures the same. Two
-//! cores serve at once.
+//! [`StagedStore`] has the store and the requests; the experiment `kvs-steering` measures the same.
+//! Two cores serve at once.
 //!
 //! Staged: this shows time and throughput, no latency and no loss.
 

@@ -91,7 +91,8 @@ pub enum BalanceMode {
 
 /// Operations on rules, from a moment of the measured part on. The device is left with the rules of
 /// its set-up: what the plan created goes, what it changed is put back, behind the trial. An
-/// operation of [`RuleChangeKind::Anew`] and of [`RuleWork::Renew`] is both: one rule goes, one comes.
+/// operation of [`RuleChangeKind::Anew`] and of [`RuleWork::Renew`] is both: one rule goes, one
+/// comes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RulesPlan {
     /// The core that carries them out.

@@ -39,8 +39,8 @@ impl Stored {
     /// # Errors
     /// [`ResultError::Absent`], [`ResultError::NotDirectory`], [`ResultError::NotResult`] and
     /// [`ResultError::NotBegun`] where there is no run; [`ResultError::NotFile`],
-    /// [`ResultError::TooLong`], [`ResultError::Damaged`], [`ResultError::OtherSchema`] for a document
-    /// that cannot be used; [`ResultError::Disk`].
+    /// [`ResultError::TooLong`], [`ResultError::Damaged`], [`ResultError::OtherSchema`] for a
+    /// document that cannot be used; [`ResultError::Disk`].
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
         Stored::of(Folder::open(path)?)
     }

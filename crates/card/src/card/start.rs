@@ -74,8 +74,8 @@ impl Card {
     }
 
     /// A card whose cores have no threads of their own: a core works whenever the caller lets it
-    /// ([`Core::turn`]), on any thread, between other work. [`Card::shut_down_driven`] ends card and
-    /// cores.
+    /// ([`Core::turn`]), on any thread, between other work. [`Card::shut_down_driven`] ends card
+    /// and cores.
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
