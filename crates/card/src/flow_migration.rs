@@ -114,7 +114,7 @@ impl Completed {
     }
 }
 
-/// What happens to frames of moving flows.
+/// The treatment of frames of moving flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing moves.

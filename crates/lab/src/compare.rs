@@ -649,7 +649,7 @@ pub fn contents(side: &ComparedDevice<'_>) -> Vec<String> {
     lines
 }
 
-/// What a run will measure, as [`contents`].
+/// The plan of a run, in the form of [`contents`].
 pub fn planned(run: &Run) -> Vec<String> {
     let lines = run.experiments.iter().flat_map(|experiment| {
         let mut trials = TrialAxes::new();

@@ -121,7 +121,7 @@ fn a_variant_that_is_slower_is_found_and_by_how_much() {
     assert_eq!(found, ["b is 10 % faster than a", "c is 10 % slower than a"]);
 }
 
-/// What the findings on variants say in front of the metric, to ten percent.
+/// The findings on variants up to the metric, with ratios to ten percent.
 fn summary_of(bench: &Bench) -> Vec<String> {
     let summary = summary(bench);
     let of = summary.findings.iter().filter(|of| of.experiment == SECTION);

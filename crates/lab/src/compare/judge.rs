@@ -1,4 +1,4 @@
-//! The verdict on a ratio, and the reasons for which there is none.
+//! The verdict on a ratio, and the reasons for the lack of one.
 
 use std::fmt;
 

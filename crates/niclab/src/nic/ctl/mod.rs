@@ -77,7 +77,7 @@ pub(in crate::nic) fn failed(path: &Path, error: ControlError) -> Failure {
     }
 }
 
-/// What is wrong with a directory in place of a socket, and the sockets in it.
+/// The error for a directory in place of a socket; it names the sockets in the directory.
 fn of_directory(path: &Path) -> String {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_socket()));

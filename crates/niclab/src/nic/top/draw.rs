@@ -88,7 +88,8 @@ const RULES: [Column; 7] = [
     text("ITEMS => ACTIONS", 20, 3),
 ];
 
-/// Indices of the columns that fit into so many, the most important first; in their order.
+/// Indices of the columns that fit into a width. The most important columns are taken first; the
+/// indices keep the order of the table.
 fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
     by_rank.sort_by_key(|&at| columns[at].rank);
@@ -109,7 +110,7 @@ const QUEUES_WIDTH: u16 = 45;
 const CORES_WIDTH: u16 = 34;
 const GAP: u16 = 1;
 
-/// Columns of the queues' table on a screen of so many: all of them, or its share.
+/// Width of the queues' table on a screen of this width: all of it, or a share.
 fn queues_width(width: u16) -> u16 {
     let room = width.saturating_sub(GAP);
     let share = u32::from(room) * u32::from(QUEUES_WIDTH) / u32::from(QUEUES_WIDTH + CORES_WIDTH);

@@ -10,7 +10,7 @@ use super::context::{CodecProgress, Context};
 use super::{binary, text};
 use crate::kvs::protocol::binary::BINARY_MAGIC;
 
-/// What must happen before the session can go on.
+/// The event that the session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// So many bytes in all, those that were not used included.
@@ -26,7 +26,7 @@ pub enum Next {
 pub struct Progress {
     /// Bytes that are done with.
     pub used: usize,
-    /// What must happen before the session can go on.
+    /// The event that the session waits for.
     pub next: Next,
 }
 
