@@ -87,7 +87,7 @@ const PUBLISHED_2A: [(f64, f64); 5] = [
 ];
 
 /// The verdict on a device of this name that has these throughputs at some numbers of rules, and
-/// the published ones at the others; and what is said beside it.
+/// the published ones at the others; and the sentence beside it.
 fn beside_published(
     device: &str,
     set: &[&str],

@@ -23,8 +23,8 @@ pub trait QueuePair: Send {
     /// As of [`QueuePair::receive`].
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()>;
 
-    /// The descriptor that becomes readable when a frame arrives; `None` if there is none, and the
-    /// queue must be polled.
+    /// The descriptor that becomes readable when a frame arrives; `None` if the queue must be
+    /// polled.
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -127,7 +127,7 @@ fn a_client_that_sleeps_is_woken_once_by_frames_and_by_slots_that_come_back() {
     peer.set_index(peer.layout.asleep_at, 7);
     card.send(&mut queue_pair, [&frame[..]; 3]);
     assert!(card.receive(&mut queue_pair).is_empty());
-    assert_eq!(peer.message(), None, "nothing came, for it has offered no slot");
+    assert_eq!(peer.message(), None, "no message: it has offered no slot");
     peer.put(peer.layout.transmit, &[peer.write(20, 0, &frame)]);
     assert_eq!(card.receive(&mut queue_pair), [&frame[..]]);
     assert_eq!((peer.message(), peer.message()), (Some(b"w".to_vec()), None));

@@ -67,7 +67,7 @@ fn stream(wire: &Wire, hook: Hook, v6: bool) {
     // All of a flow: the ends rise, and the last is that of the stream.
     let ends = near.segments(there, Direction::Egress).unwrap();
     let offsets: Vec<u32> = ends.iter().map(|(end, _)| end.wrapping_sub(began)).collect();
-    // What TCP sent again, because the machine kept an acknowledgement back, is behind a later end.
+    // TCP sends a segment again if its acknowledgement is late: that end is behind a greater one.
     let (mut rising, mut repeated) = (vec![offsets[0]], 0);
     for offset in &offsets[1..] {
         match rising.last().is_some_and(|last| offset > last) {

@@ -108,7 +108,8 @@ impl Field {
     }
 }
 
-/// The widths of the fields of a filter. (A model under loom can follow only so many atomics.)
+/// The widths of the fields of a filter. They are small under loom, whose models follow few
+/// atomics.
 const WIDTHS: [Bits; 4] = match cfg!(loom) {
     true => [Bits::Eight; 4],
     false => [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen],

@@ -344,7 +344,7 @@ fn remove(
         let mut control = make();
         let shared = Arc::clone(&control.shared);
         let writer = thread::spawn(move || {
-            // What follows makes it visible.
+            // The next Release store publishes it.
             control.shared.progress.store(1, Relaxed);
             control.remove(1);
             control.report(2);
@@ -536,7 +536,7 @@ fn a_rule_whose_bound_rises_is_found_until_it_is_removed() {
         let progress = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&progress);
         let writer = spawn(move || {
-            // What follows makes it visible.
+            // The next Release store publishes it.
             progress.store(1, Relaxed);
             assert_eq!(table.remove(&rule(0, 0xf8, 5)), Ok(true));
             progress.store(2, Release);

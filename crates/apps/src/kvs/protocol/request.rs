@@ -8,9 +8,9 @@ use super::time::Expiry;
 pub enum StoreMode {
     /// Always.
     Set,
-    /// Only if there is none.
+    /// Only if the key has no item.
     Add,
-    /// Only if there is one.
+    /// Only if the key has an item.
     Replace,
     /// Behind the one that is there.
     Append,
