@@ -235,6 +235,106 @@ want_talkers() {
     install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
 }
 
+# unpack_guest PACKAGE...: downloads Debian's kernel and a static busybox into $target/guest, for
+# scripts/guest. They are not installed: an installed kernel would be the next that this host boots.
+# Of the modules, those that network tests or the files of the host need are unpacked.
+unpack_guest() {
+    local part=$target/guest.part log=$target/guest.log release
+    say "unpacking $* into $target/guest for tests in a virtual machine; they are not installed"
+    rm -rf "$part"
+    mkdir -p "$part/packages"
+    if ! (
+        cd "$part/packages" || exit 1
+        download "$@" || exit 1
+        dpkg-deb -x busybox-static_*.deb .. || exit 1
+        # Directories with all that is below them.
+        dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x -C .. --wildcards --no-wildcards-match-slash \
+            './boot/vmlinu*' './lib/modules/*/modules.*' \
+            './lib/modules/*/kernel/'{arch,crypto,drivers/virtio,lib,net} \
+            './lib/modules/*/kernel/fs/'{9p,fscache,netfs,overlayfs} \
+            './lib/modules/*/kernel/drivers/char/virtio_console.ko' \
+            './lib/modules/*/kernel/drivers/net/'{'*.ko',vxlan,wireguard} || exit 1
+        cd .. || exit 1
+        release=$(basename lib/modules/*)
+        unpack_kernel "boot/vmlinuz-$release" kernel || exit 1
+        cp "$(find . -name busybox -type f -perm -100)" busybox &&
+            ./busybox depmod -b . "$release" || exit 1
+        printf '%s\n' packages/*.deb | sed 's,.*/,,' >packages.txt
+        rm -rf boot packages usr bin
+    ) >"$log" 2>&1 </dev/null; then
+        say "that failed; the end of $log:"
+        tail -n 5 "$log" >&2
+        rm -rf "$part"
+        return 1
+    fi
+    rm -rf "$target/guest"
+    mv "$part" "$target/guest"
+}
+
+# unpack_kernel FILE INTO: a kernel for PCs is compressed, and QEMU takes what is inside, too. An
+# emulated CPU would need four seconds to unpack it.
+unpack_kernel() {
+    local at
+    at=$(LC_ALL=C grep -abom 1 $'\xfd7zXZ' "$1" | LC_ALL=C awk -F : 'NR == 1 { print $1 }')
+    if [ -z "$at" ]; then
+        cp "$1" "$2"
+        return
+    fi
+    # Behind the stream is what unpacks it, of which xz complains.
+    tail -c "+$((at + 1))" "$1" | xz --decompress --single-stream --stdout >"$2" || [ -s "$2" ]
+}
+
+# ask_debian: has apt know Debian's packages alone, on a system of another distribution, until this
+# shell ends. The lists are in a directory of their own, and the keys are those of the system.
+ask_debian() {
+    local place keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    place=$(realpath -m "$target/debian")
+    mkdir -p "$place"/lists/partial "$place"/cache/archives/partial
+    : >"$place/status"
+    printf 'deb [signed-by=%s] http://deb.debian.org/debian bookworm main\n' "$keys" >"$place/sources"
+    cat >"$place/apt.conf" <<END
+Dir::Etc::SourceList "$place/sources";
+Dir::Etc::SourceParts "-";
+Dir::State::Lists "$place/lists";
+Dir::State::Status "$place/status";
+Dir::Cache "$place/cache";
+APT::Sandbox::User "root";
+END
+    export APT_CONFIG=$place/apt.conf
+    apt-get update -qq
+}
+
+# The virtual machine of scripts/guest: QEMU and Debian's kernel; DPDK's programs for tests in it.
+want_guest() {
+    local purpose="tests in a virtual machine" packages=() emulator kernel
+    case $(uname -m) in
+        x86_64) emulator=qemu-system-x86 kernel=linux-image-amd64 ;;
+        aarch64) emulator=qemu-system-arm kernel=linux-image-arm64 ;;
+        *) return 0 ;;
+    esac
+    have "qemu-system-$(uname -m)" || packages+=("$emulator")
+    have cpio || packages+=(cpio)
+    have xz || packages+=(xz-utils)
+    have dpdk-test-flow-perf || packages+=(dpdk dpdk-dev)
+    on_debian || [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
+        packages+=(debian-archive-keyring)
+    install_packages optional "$purpose" "${packages[@]}" || return 1
+    [ ! -s "$target/guest/packages.txt" ] || return 0
+    if ! have apt-cache || ! have dpkg-deb; then
+        say "no apt-get here; going on without $purpose"
+        return 1
+    fi
+    (
+        on_debian || ask_debian || exit 1
+        # The package without a version in its name stands for the newest that apt offers.
+        kernel=$(apt-cache depends "$kernel" | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+        [ -n "$kernel" ] && unpack_guest "$kernel" busybox-static
+    ) || {
+        say "apt brings no kernel of Debian; going on without $purpose"
+        return 1
+    }
+}
+
 # HdrHistogram's own tools, which read latency.hlog in a test: its Python port, and its C library
 # where the system has it.
 want_histogram_tools() {

@@ -132,6 +132,26 @@ fn servers_whose_libraries_cannot_be_had_leave_nothing_behind() {
 }
 
 #[test]
+fn a_kernel_for_the_guest_is_downloaded_and_never_installed() {
+    let machine = Machine::new();
+    machine.program("apt-cache", "echo 'linux-image-x'; echo '  Depends: linux-image-6.1.0-9-x'\n");
+    let (said, calls) = machine.does("uname() { echo x86_64; }; ! want_guest");
+    let of = |command: &str, name: &str| {
+        let mut calls = calls.iter().filter(|call| call.starts_with(command));
+        calls.any(|call| call.contains(name))
+    };
+    for package in ["linux-image-6.1.0-9-x", "busybox-static"] {
+        assert!(of("apt-get download", package), "{package}: {calls:#?}");
+        assert!(!of("apt-get install", package), "{package}: {calls:#?}");
+    }
+    // That of this machine has nothing in it.
+    assert!(said.contains("that failed") && said.contains("going on without tests in a"), "{said}");
+    for left in ["target/guest.part", "target/guest"] {
+        assert!(!Path::new(&machine.path(left)).exists(), "{left} is left: {said}");
+    }
+}
+
+#[test]
 fn a_service_that_a_package_brings_is_turned_off_and_others_are_left_alone() {
     let machine = Machine::new();
     let (said, calls) = machine.does("install_packages optional 'a test' with-service");
