@@ -19,6 +19,8 @@ mod features;
 pub mod flower;
 mod forward;
 mod forward_xdp;
+#[cfg(test)]
+mod guest_tests;
 pub(crate) mod hosts;
 #[cfg(test)]
 mod hosts_tests;

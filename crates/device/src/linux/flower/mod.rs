@@ -314,10 +314,16 @@ fn ask(
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::link;
+    use niclab_nic::rule::Action;
+    use niclab_packet::flow::FlowSpec;
+
     use super::super::netns::NetNs;
     use super::super::veth_tests::cores;
+    use super::super::{link, rules};
     use super::*;
+    use crate::face::{RuleBlock, SetupReport};
+    use crate::plan::{CallMode, ControlCore, RuleWork, RulesPlan};
+    use crate::stack::Stack;
 
     /// Drops UDP to this port.
     fn drop_udp(port: u16) -> Flow {
@@ -330,6 +336,13 @@ mod tests {
     fn disciplines() -> String {
         let shown = std::process::Command::new("tc").args(["qdisc", "show", "dev", "lo"]).output();
         String::from_utf8(shown.unwrap().stdout).unwrap()
+    }
+
+    /// Filters of what comes in by it, as tc shows them.
+    fn filters_shown() -> String {
+        let arguments = ["filter", "show", "dev", "lo", "ingress"];
+        let shown = std::process::Command::new("tc").args(arguments).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
     }
 
     fn with_lo(test: &str, work: impl FnOnce(Link) + Send) {
@@ -355,7 +368,8 @@ mod tests {
             let netlink = UdpSocket::bind("127.0.0.1:0").unwrap();
             (0..5).for_each(|_| assert_eq!(netlink.send_to(&[0; 10], "127.0.0.1:9").unwrap(), 10));
             let (packets, bytes) = filters.counts(id).unwrap().unwrap();
-            assert_eq!((packets, bytes), (5, 5 * (14 + 20 + 8 + 10)));
+            // Linux counts the bytes of what comes in from the IP header on.
+            assert_eq!((packets, bytes), (5, 5 * (20 + 8 + 10)));
             filters.remove(id).unwrap();
             assert!(filters.counts(id).is_err());
             // Two priorities, two protocols; they all go.
@@ -428,6 +442,85 @@ mod tests {
             let text = refused.to_string();
             assert!(text.starts_with("not supported: flower: "), "{text}");
             assert!(!disciplines().contains("clsact"), "{}", disciplines());
+        });
+    }
+
+    /// Rules of experiments: each for one flow, or over headers.
+    fn blocks(count: u32) -> [RuleBlock; 3] {
+        let flows = FlowSpec { count, ..FlowSpec::default() };
+        let actions = vec![Action::Queue(0)];
+        let stack = |stack, actions| RuleBlock::Stack {
+            group: 0,
+            priority: 7,
+            stack,
+            first: 0,
+            count,
+            actions,
+        };
+        [
+            RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions },
+            stack(Stack::Ipv6Tcp, vec![Action::Drop]),
+            stack(Stack::VlanIpv4Tcp, vec![Action::Drop]),
+        ]
+    }
+
+    #[test]
+    fn rules_of_a_set_up_fill_the_kernels_table_and_leave_it() {
+        let test = "rules_of_a_set_up_fill_the_kernels_table_and_leave_it";
+        with_lo(test, |lo| {
+            let mut filters = match offered(&lo, FilterPlace::Kernel, true) {
+                Ok(filters) => filters,
+                Err(error) => return println!("SKIP {test}: {error}"),
+            };
+            let installed = |filters: &mut Filters| {
+                let mut report = SetupReport::default();
+                rules::install(filters, &blocks(200), &mut report).unwrap();
+                (report.rules_installed, report.rules_refused, report.refusal)
+            };
+            assert_eq!(installed(&mut filters), (600, 0, None));
+            // The kernel has each of them, by what it matches, its priority and its action.
+            let shown = filters_shown();
+            let count = |words: &str| shown.matches(words).count();
+            assert_eq!(count("pref 19457 flower chain 0 handle"), 200, "{shown}");
+            assert_eq!(count("pref 19486 flower chain 0 handle"), 200, "{shown}");
+            assert_eq!(count("pref 19487 flower chain 0 handle"), 200, "{shown}");
+            assert_eq!((count("queue_mapping 0"), count("action drop")), (200, 400), "{shown}");
+            assert_eq!((count("ip_proto udp"), count("ip_proto tcp")), (200, 400), "{shown}");
+            // The same rule again is the kernel's to refuse. The first refusal ends its block.
+            let why = "File exists (os error 17)".to_owned();
+            assert_eq!(installed(&mut filters), (0, 600, Some(why)));
+            filters.remove_all().unwrap();
+            assert_eq!(filters_shown(), "");
+            assert_eq!(installed(&mut filters), (600, 0, None), "there is room again");
+        });
+    }
+
+    #[test]
+    fn a_plan_times_the_calls_that_create_and_remove_filters() {
+        let test = "a_plan_times_the_calls_that_create_and_remove_filters";
+        with_lo(test, |lo| {
+            let mut filters = match offered(&lo, FilterPlace::Kernel, true) {
+                Ok(filters) => filters,
+                Err(error) => return println!("SKIP {test}: {error}"),
+            };
+            for block in blocks(100) {
+                let plan = RulesPlan {
+                    core: ControlCore::Same,
+                    start_ns: 0,
+                    work: RuleWork::Create(block),
+                    calls: CallMode::Single,
+                    slice: None,
+                    threads: None,
+                    per_s: None,
+                    pause_ns: None,
+                };
+                let made = rules::operate(&mut filters, &plan).unwrap();
+                assert_eq!((made.done, made.refused, &made.refusal), (100, 0, &None));
+                let gone = made.destroyed.unwrap();
+                assert_eq!((gone.done, gone.refused, &gone.refusal), (100, 0, &None));
+                assert!(made.calls_ns > 100_000 && gone.calls_ns > 100_000, "calls of the kernel");
+                assert_eq!(filters_shown(), "");
+            }
         });
     }
 
