@@ -189,8 +189,9 @@ protocol ipv6 flower ip_ttl 16
 """.strip().splitlines()
 
 
-def tc(*words):
-    return subprocess.run(["tc", *words], check=True, capture_output=True, text=True).stdout
+def tc(*words, given=None):
+    ended = subprocess.run(["tc", *words], input=given, check=True, capture_output=True, text=True)
+    return ended.stdout
 
 
 def counts():
@@ -223,18 +224,22 @@ def prepare():
 
 
 def matches(out):
-    for at, line in enumerate(FILTERS):
-        words = f"filter add dev vb0 ingress pref {at + 1} {line} action continue"
-        tc(*words.split())
+    commands = [
+        f"filter add dev vb0 ingress pref {at + 1} {line} action continue\n"
+        for at, line in enumerate(FILTERS)
+    ]
+    tc("-batch", "-", given="".join(commands))
     wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     wire.bind(("va0", 0))
     matched = [""] * len(FILTERS)
+    before = counts()
     for frame in FRAMES.values():
-        before = counts()
         wire.send(frame)
         time.sleep(0.01)
-        for at, (now, then) in enumerate(zip(counts(), before)):
+        after = counts()
+        for at, (now, then) in enumerate(zip(after, before)):
             matched[at] += str(now - then)
+        before = after
     tool = re.search(r"iproute2-[0-9.]+", tc("-V")).group()
     print(f"# Linux {platform.release()}, {tool}; made by flower.py.", file=out)
     for name, frame in FRAMES.items():
