@@ -3,14 +3,19 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=../shim/shim.c");
-    println!("cargo::rerun-if-changed=../shim/shim.h");
+    println!("cargo::rerun-if-changed=../shim");
     let missing = "libdpdk is missing: apt-get install libdpdk-dev";
     let flags = Command::new("pkg-config").args(["--cflags", "libdpdk"]).output().expect(missing);
     assert!(flags.status.success(), "{missing}");
     let flags = String::from_utf8(flags.stdout).expect("pkg-config speaks UTF-8");
     let mut build = cc::Build::new();
-    build.file("../shim/shim.c").extra_warnings(true).warnings(true).warnings_into_errors(true);
+    // Templates and operation queues of rte_flow are experimental in 22.11.
+    build.define("ALLOW_EXPERIMENTAL_API", None);
+    build
+        .files(["../shim/shim.c", "../shim/flow.c"])
+        .extra_warnings(true)
+        .warnings(true)
+        .warnings_into_errors(true);
     for flag in flags.split_whitespace() {
         build.flag(flag);
     }

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -14,8 +15,12 @@
 
 #include "shim.h"
 
-static_assert(sizeof(struct nl_port_info) == 108, "mirrored in shim.rs");
-static_assert(sizeof(struct nl_stats) == 48, "mirrored in shim.rs");
+static_assert(sizeof(struct nl_port_info) == 108, "mirrored in shim/mod.rs");
+static_assert(sizeof(struct nl_stats) == 48, "mirrored in shim/mod.rs");
+static_assert(sizeof(struct nl_port_shape) == 20, "mirrored in shim/mod.rs");
+static_assert(sizeof(struct nl_rss) == 1168, "mirrored in shim/mod.rs");
+static_assert(sizeof(struct nl_xstat) == 72, "mirrored in shim/mod.rs");
+static_assert(sizeof(((struct rte_eth_xstat_name *)0)->name) == 64, "nl_xstat");
 
 int nl_init(int argc, char **argv)
 {
@@ -27,6 +32,11 @@ int nl_init(int argc, char **argv)
 const char *nl_version(void)
 {
 	return rte_version();
+}
+
+int nl_attach(const char *device)
+{
+	return rte_dev_probe(device);
 }
 
 int nl_thread_enter(void)
@@ -93,18 +103,106 @@ struct rte_mempool *nl_pool(const char *name, uint32_t frames, uint16_t data_len
 				       RTE_PKTMBUF_HEADROOM + data_len, SOCKET_ID_ANY);
 }
 
-int nl_port_configure(uint16_t port, struct rte_mempool *pool, uint16_t slots, uint32_t mtu)
+static int configure(uint16_t port, const struct nl_port_shape *shape)
 {
-	struct rte_eth_conf conf = { .rxmode.mtu = mtu };
-	int error = rte_eth_dev_configure(port, 1, 1, &conf);
+	struct rte_eth_conf conf = { .rxmode.mtu = shape->mtu };
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error)
+		return error;
+	if (shape->rx_queues > 1) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) &
+			info.flow_type_rss_offloads;
+	}
+	return rte_eth_dev_configure(port, shape->rx_queues, shape->tx_queues, &conf);
+}
+
+int nl_port_configure(uint16_t port, struct rte_mempool *pool, const struct nl_port_shape *shape,
+		      struct nl_flow_error *flow_error)
+{
+	uint16_t rx_slots = shape->slots, tx_slots = shape->slots;
+	int error = configure(port, shape);
 
 	if (!error)
-		error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &slots, &slots);
-	if (!error)
-		error = rte_eth_rx_queue_setup(port, 0, slots, SOCKET_ID_ANY, NULL, pool);
-	if (!error)
-		error = rte_eth_tx_queue_setup(port, 0, slots, SOCKET_ID_ANY, NULL);
+		error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_slots, &tx_slots);
+	for (uint16_t queue = 0; !error && queue < shape->rx_queues; queue++)
+		error = rte_eth_rx_queue_setup(port, queue, rx_slots, SOCKET_ID_ANY, NULL, pool);
+	for (uint16_t queue = 0; !error && queue < shape->tx_queues; queue++)
+		error = rte_eth_tx_queue_setup(port, queue, tx_slots, SOCKET_ID_ANY, NULL);
+	if (!error && shape->flow_queues)
+		error = nl_flow_configure(port, shape->flow_queues, shape->flow_queue_size,
+					  shape->rules_max, flow_error);
 	return error;
+}
+
+/* niclab's bits of DPDK's hash types. */
+static uint64_t hash_types(uint64_t types)
+{
+	return (types >> 2 & 0x3f) | (types & 0x3f00) |
+	       (types & RTE_ETH_RSS_L3_SRC_ONLY ? 1 << 16 : 0) |
+	       (types & RTE_ETH_RSS_L3_DST_ONLY ? 1 << 17 : 0) |
+	       (types & RTE_ETH_RSS_L4_SRC_ONLY ? 1 << 18 : 0) |
+	       (types & RTE_ETH_RSS_L4_DST_ONLY ? 1 << 19 : 0);
+}
+
+int nl_port_rss(uint16_t port, struct nl_rss *rss)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_DIM(rss->table) / RTE_ETH_RETA_GROUP_SIZE];
+	struct rte_eth_rss_conf conf = { .rss_key = rss->key, .rss_key_len = sizeof(rss->key) };
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error)
+		return error;
+	memset(rss, 0, sizeof(*rss));
+	error = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	if (error)
+		return error;
+	rss->types = hash_types(conf.rss_hf);
+	rss->key_len = conf.rss_key_len ? conf.rss_key_len : info.hash_key_size;
+	if (rss->key_len > sizeof(rss->key))
+		return -ENOTSUP;
+	if (info.reta_size == 0 || info.reta_size > RTE_DIM(rss->table))
+		return 0;
+	memset(table, 0xff, sizeof(table));
+	error = rte_eth_dev_rss_reta_query(port, table, info.reta_size);
+	if (error)
+		return error;
+	for (uint16_t i = 0; i < info.reta_size; i++)
+		rss->table[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	rss->entries = info.reta_size;
+	return 0;
+}
+
+int nl_port_firmware(uint16_t port, char *text, uint32_t len)
+{
+	int error = rte_eth_dev_fw_version_get(port, text, len);
+
+	return error > 0 ? -ENOSPC : error;
+}
+
+int nl_port_xstats(uint16_t port, struct nl_xstat *stats, uint32_t max)
+{
+	struct rte_eth_xstat values[256];
+	struct rte_eth_xstat_name names[256];
+	int count;
+
+	if (max > RTE_DIM(values))
+		max = RTE_DIM(values);
+	count = rte_eth_xstats_get_names(port, names, max);
+	if (count < 0 || (uint32_t)count > max)
+		return count;
+	count = rte_eth_xstats_get(port, values, max);
+	if (count < 0 || (uint32_t)count > max)
+		return count;
+	for (int i = 0; i < count; i++) {
+		memcpy(stats[i].name, names[values[i].id].name, sizeof(stats[i].name));
+		stats[i].value = values[i].value;
+	}
+	return count;
 }
 
 int nl_port_start(uint16_t port)
@@ -130,23 +228,6 @@ int nl_port_link(uint16_t port)
 	return error < 0 ? error : link.link_status == RTE_ETH_LINK_UP;
 }
 
-int nl_flow_validate(uint16_t port)
-{
-	const struct rte_flow_attr attr = { .ingress = 1 };
-	const struct rte_flow_item pattern[] = {
-		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
-		{ .type = RTE_FLOW_ITEM_TYPE_END },
-	};
-	const struct rte_flow_action_queue queue = { .index = 0 };
-	const struct rte_flow_action actions[] = {
-		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue },
-		{ .type = RTE_FLOW_ACTION_TYPE_END },
-	};
-	struct rte_flow_error error;
-
-	return rte_flow_validate(port, &attr, pattern, actions, &error);
-}
-
 int nl_port_stats(uint16_t port, struct nl_stats *stats)
 {
 	struct rte_eth_stats device;
@@ -163,19 +244,19 @@ int nl_port_stats(uint16_t port, struct nl_stats *stats)
 	return 0;
 }
 
-int nl_tx_full(uint16_t port, uint16_t ahead)
+int nl_tx_full(uint16_t port, uint16_t queue, uint16_t ahead)
 {
-	return rte_eth_tx_descriptor_status(port, 0, ahead) == RTE_ETH_TX_DESC_FULL;
+	return rte_eth_tx_descriptor_status(port, queue, ahead) == RTE_ETH_TX_DESC_FULL;
 }
 
-uint16_t nl_rx_burst(uint16_t port, struct rte_mbuf **frames, uint16_t count)
+uint16_t nl_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count)
 {
-	return rte_eth_rx_burst(port, 0, frames, count);
+	return rte_eth_rx_burst(port, queue, frames, count);
 }
 
-uint16_t nl_tx_burst(uint16_t port, struct rte_mbuf **frames, uint16_t count)
+uint16_t nl_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count)
 {
-	return rte_eth_tx_burst(port, 0, frames, count);
+	return rte_eth_tx_burst(port, queue, frames, count);
 }
 
 int nl_alloc(struct rte_mempool *pool, struct rte_mbuf **frames, uint16_t count)

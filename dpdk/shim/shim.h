@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "flow.h"
+
 struct rte_mbuf;
 struct rte_mempool;
 struct rte_ring;
@@ -38,6 +40,9 @@ int nl_init(int argc, char **argv);
 /* The version of DPDK. */
 const char *nl_version(void);
 
+/* Makes a port of a virtual device and its arguments; 0 or a negative errno. */
+int nl_attach(const char *device);
+
 /* Gives the calling thread a core number of DPDK's, and with it a cache in every pool. */
 int nl_thread_enter(void);
 
@@ -62,8 +67,48 @@ int nl_ring_port(const char *name, struct rte_ring *rx, struct rte_ring *tx);
 /* A pool of frames with room for data_len bytes each, or NULL. */
 struct rte_mempool *nl_pool(const char *name, uint32_t frames, uint16_t data_len);
 
-/* Sets a port up with one queue each way; 0 or a negative errno. */
-int nl_port_configure(uint16_t port, struct rte_mempool *pool, uint16_t slots, uint32_t mtu);
+/* How a port is set up. */
+struct nl_port_shape {
+	uint16_t rx_queues;
+	uint16_t tx_queues;
+	uint16_t slots;
+	/* Operation queues of rules, and operations that each holds; 0: none. */
+	uint16_t flow_queues;
+	uint32_t flow_queue_size;
+	/* Most rules at a time, for the queues. */
+	uint32_t rules_max;
+	uint32_t mtu;
+};
+
+/* Sets a port up; frames are spread over its queues by all of IP, TCP and UDP that it hashes, with
+ * its own key and table. 0 or a negative errno; error is of the operation queues. */
+int nl_port_configure(uint16_t port, struct rte_mempool *pool, const struct nl_port_shape *shape,
+		      struct nl_flow_error *error);
+
+/* How a port spreads frames over its queues. */
+struct nl_rss {
+	uint64_t types;
+	uint16_t key_len;
+	/* Entries of the table; 0: unknown. */
+	uint16_t entries;
+	uint8_t key[128];
+	uint16_t table[512];
+};
+
+/* Reads it; 0 or a negative errno. */
+int nl_port_rss(uint16_t port, struct nl_rss *rss);
+
+/* Writes the firmware's version; 0, or a negative errno. */
+int nl_port_firmware(uint16_t port, char *text, uint32_t len);
+
+/* A counter of the driver's own. */
+struct nl_xstat {
+	char name[64];
+	uint64_t value;
+};
+
+/* Writes at most max of them; how many there are, or a negative errno. */
+int nl_port_xstats(uint16_t port, struct nl_xstat *stats, uint32_t max);
 
 /* Starts a port and makes it take frames for everybody; 0 or a negative errno. */
 int nl_port_start(uint16_t port);
@@ -74,20 +119,17 @@ int nl_port_stop(uint16_t port);
 /* 1 if the port has a link, 0 if not, or a negative errno. */
 int nl_port_link(uint16_t port);
 
-/* Whether the port would take the rule "eth / end" to queue 0: 0 or a negative errno. */
-int nl_flow_validate(uint16_t port);
-
 /* Counters since the port was made; 0 or a negative errno. */
 int nl_port_stats(uint16_t port, struct nl_stats *stats);
 
 /* 1 if the transmit descriptor that many places ahead is not free, 0 if it is, or unknown. */
-int nl_tx_full(uint16_t port, uint16_t ahead);
+int nl_tx_full(uint16_t port, uint16_t queue, uint16_t ahead);
 
 /* Receives at most count frames. */
-uint16_t nl_rx_burst(uint16_t port, struct rte_mbuf **frames, uint16_t count);
+uint16_t nl_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 
 /* Sends frames; how many were taken, in order. */
-uint16_t nl_tx_burst(uint16_t port, struct rte_mbuf **frames, uint16_t count);
+uint16_t nl_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 
 /* Takes count frames from a pool: all or none; 0 or a negative errno. */
 int nl_alloc(struct rte_mempool *pool, struct rte_mbuf **frames, uint16_t count);

@@ -19,7 +19,7 @@ pub use self::hosts::{
 };
 pub use self::processed::{Processing, ProgramObservation, WorstCase};
 pub use self::requests::{Application, Energy, LinkUse, RequestsObservation};
-pub use self::setup::{Function, Receive, RuleBlock, Setup, SetupReport};
+pub use self::setup::{Function, ProofResult, Receive, RuleBlock, RuleProof, Setup, SetupReport};
 pub use self::task::{Observation, Task};
 
 /// A device under test with its generator and its sink.

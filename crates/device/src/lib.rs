@@ -7,6 +7,7 @@
 pub mod address;
 pub mod capability;
 pub mod cases;
+pub mod control;
 pub mod cores;
 pub mod dpdk;
 pub mod energy;
@@ -15,11 +16,11 @@ pub mod feature;
 pub mod linux;
 pub mod model;
 pub mod pair;
-mod patterns;
 pub mod peer;
 pub mod plan;
 mod processing;
 pub mod program;
+pub mod proof;
 pub mod realtime;
 mod scratch;
 mod serving;
@@ -31,8 +32,9 @@ pub mod usage;
 pub use face::{
     Application, BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, DeviceInfo,
     Energy, Fact, Family, Function, Host, LinkUse, Observation, PathNode, Processing,
-    ProgramObservation, Receive, RequestsObservation, RoundTrips, RoundTripsObservation, RuleBlock,
-    Setup, SetupReport, StreamObservation, Streaming, Task, Testbed, WorstCase,
+    ProgramObservation, ProofResult, Receive, RequestsObservation, RoundTrips,
+    RoundTripsObservation, RuleBlock, RuleProof, Setup, SetupReport, StreamObservation, Streaming,
+    Task, Testbed, WorstCase,
 };
 pub use feature::Feature;
 pub use niclab_load::{

@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -44,6 +44,16 @@ pub trait DeviceSide: Send {
     /// Takes what is there, at most a burst, and passes it on; returns how many frames it found.
     fn turn(&mut self, counters: &mut PortCounters) -> usize;
 
+    /// The measured part has begun, at this time of the process's clock, nanoseconds.
+    fn opened(&mut self, _at_ns: u64) {}
+
+    /// Called behind each turn that it was given this many frames in: what its core does beside
+    /// frames, such as the operations of a plan. How long that took, nanoseconds; it is no stall.
+    #[inline]
+    fn beside(&mut self, _frames: usize) -> u64 {
+        0
+    }
+
     /// Called when nothing more is offered: takes what is still under way.
     fn last(&mut self, counters: &mut PortCounters) {
         for _ in 0..LAST_TURNS_MAX {
@@ -75,6 +85,15 @@ impl<S: DeviceSide> DeviceSide for &mut S {
         (**self).turn(counters)
     }
 
+    fn opened(&mut self, at_ns: u64) {
+        (**self).opened(at_ns);
+    }
+
+    #[inline]
+    fn beside(&mut self, frames: usize) -> u64 {
+        (**self).beside(frames)
+    }
+
     fn last(&mut self, counters: &mut PortCounters) {
         (**self).last(counters);
     }
@@ -84,11 +103,107 @@ impl<S: DeviceSide> DeviceSide for &mut S {
     }
 }
 
+/// The operations of a plan, on a thread of its own beside a trial or on the core of a stage.
+pub trait PlanWork: Send {
+    /// The measured part has begun, at this time of the process's clock, nanoseconds.
+    fn opened(&mut self, at_ns: u64);
+
+    /// Carries out what is due; how long that took, nanoseconds.
+    fn turn(&mut self) -> u64;
+
+    /// `true` where a whole turn's operations are due and frames have kept them waiting.
+    fn is_behind(&self) -> bool;
+}
+
+/// Whole bursts in a row that go before operations on the same core: frames come first, but under a
+/// load that never leaves a burst open operations are to come to their end as well.
+const PASSED_MAX: u32 = 16;
+
+/// A stage whose core carries out a plan between two bursts.
+pub struct PlannedSide<'a, S> {
+    side: S,
+    plan: &'a mut dyn PlanWork,
+    /// Frames of a whole burst.
+    burst: usize,
+    /// Whole bursts that went before operations.
+    passed: u32,
+}
+
+impl<'a, S> PlannedSide<'a, S> {
+    /// Lets the core of `side`, whose bursts have at most this many frames, carry out a plan.
+    pub fn new(side: S, plan: &'a mut dyn PlanWork, burst: usize) -> PlannedSide<'a, S> {
+        PlannedSide { side, plan, burst, passed: 0 }
+    }
+}
+
+impl<S: DeviceSide> DeviceSide for PlannedSide<'_, S> {
+    const FRAME_NS: u64 = S::FRAME_NS;
+
+    fn queues(&self) -> u16 {
+        self.side.queues()
+    }
+
+    fn start(&mut self) {
+        self.side.start();
+    }
+
+    #[inline]
+    fn turn(&mut self, counters: &mut PortCounters) -> usize {
+        self.side.turn(counters)
+    }
+
+    fn opened(&mut self, at_ns: u64) {
+        self.side.opened(at_ns);
+        self.plan.opened(at_ns);
+    }
+
+    #[inline]
+    fn beside(&mut self, frames: usize) -> u64 {
+        let is_full = frames >= self.burst && self.passed < PASSED_MAX;
+        if is_full && !self.plan.is_behind() {
+            self.passed += 1;
+            return 0;
+        }
+        self.passed = 0;
+        self.plan.turn()
+    }
+
+    fn last(&mut self, counters: &mut PortCounters) {
+        self.side.last(counters);
+    }
+
+    fn missed(&mut self) -> u64 {
+        self.side.missed()
+    }
+}
+
 /// A part of the device with a thread of its own.
 pub struct Stage<'a> {
     name: &'static str,
     core: Option<u32>,
     work: Box<dyn FnOnce(&Phase) -> StageTally + Send + 'a>,
+}
+
+/// A plan on a thread and a core of its own.
+pub struct PlanThread<'a> {
+    /// Its core; none: wherever there is room.
+    pub core: Option<u32>,
+    /// Its operations.
+    pub work: &'a mut dyn PlanWork,
+}
+
+impl PlanThread<'_> {
+    /// Works from the beginning of the measured part to its end.
+    fn serve(self, phase: &Phase) {
+        let _pinned = self.core.map(Pinned::to);
+        while phase.now.load(Ordering::Acquire) < MEASURED {
+            std::hint::spin_loop();
+        }
+        self.work.opened(phase.opened_ns.load(Ordering::Acquire));
+        while phase.now.load(Ordering::Acquire) == MEASURED {
+            self.work.turn();
+        }
+    }
 }
 
 impl<'a> Stage<'a> {
@@ -112,7 +227,7 @@ pub struct Trial<'a> {
 
 impl Trial<'_> {
     /// Offers the load through `outlet` and `inlet` on the calling thread while the stages work on
-    /// theirs.
+    /// theirs, and a plan on its own.
     ///
     /// The observation comes back with the device's counters, stalls and idle share, but not yet
     /// balanced: see [`LoadObservation::balance`].
@@ -120,11 +235,16 @@ impl Trial<'_> {
         &self,
         (outlet, inlet): (&mut impl Outlet, &mut impl Inlet),
         stages: Vec<Stage<'_>>,
+        plan: Option<PlanThread<'_>>,
     ) -> Result<LoadObservation, DeviceError> {
         let phase = Phase::default();
         let outcome = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
             let mut edges = StageControl::start(scope, &phase, stages)?;
+            if let Some(plan) = plan {
+                let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
+                named.spawn_scoped(scope, move || plan.serve(phase))?;
+            }
             let _pinned = self.core.map(Pinned::to);
             edges.wait();
             let driven = catch_unwind(AssertUnwindSafe(|| {
@@ -257,6 +377,8 @@ struct Phase {
     ready: AtomicUsize,
     /// 0 while the warm-up lasts, then one of these.
     now: AtomicU8,
+    /// When the measured part began, by the process's clock; written before `now` says so.
+    opened_ns: AtomicU64,
 }
 
 const MEASURED: u8 = 1;
@@ -317,7 +439,8 @@ impl<'scope> StageControl<'scope> {
 }
 
 impl MeasuredPart for StageControl<'_> {
-    fn opened(&mut self, _: u64) {
+    fn opened(&mut self, at_ns: u64) {
+        self.phase.opened_ns.store(at_ns, Ordering::Relaxed);
         self.phase.now.store(MEASURED, Ordering::Release);
     }
 
@@ -416,6 +539,7 @@ fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
         if now >= MEASURED && seen.opened.is_none() {
             seen.opened = seen.mark(clock.now_ns());
             seen.missed_before = side.missed();
+            side.opened(phase.opened_ns.load(Ordering::Relaxed));
         }
         if now >= DRAIN && seen.closed.is_none() {
             seen.closed = seen.mark(clock.now_ns());
@@ -430,6 +554,9 @@ fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
             let is_idle = frames == 0;
             let time_ns = if is_idle { &mut seen.idle_ns } else { &mut seen.busy_ns };
             *time_ns += turn_ns;
+        }
+        if side.beside(frames) > 0 {
+            seen.stalls.resume(clock.now_ns());
         }
     }
     side.last(&mut seen.counters);
@@ -511,7 +638,7 @@ pub(crate) mod tests {
         };
         let trial = Trial { device: "mock", load: &load, depth: 64, core: None };
         let stages = device_breaks.map(|breaks| Stage::new("stage", None, Idle(breaks)));
-        trial.run((&mut Rings(wire_breaks), &mut Rings(false)), stages.into())
+        trial.run((&mut Rings(wire_breaks), &mut Rings(false)), stages.into(), None)
     }
 
     #[test]

@@ -118,8 +118,13 @@ impl Stack {
     ///
     /// The pattern is made anew for each: take care not to time it.
     pub fn pattern(self, index: u32) -> Pattern {
-        let items: Vec<ItemMatch> = self
-            .headers()
+        let items = self.items(index);
+        compile::pattern(&items).expect("headers that follow each other, and fields that keys have")
+    }
+
+    /// The items of that pattern.
+    pub fn items(self, index: u32) -> Vec<ItemMatch> {
+        self.headers()
             .iter()
             .map(|(item, fields)| {
                 let mut found = ItemMatch::any(*item);
@@ -137,8 +142,7 @@ impl Stack {
                 }
                 found
             })
-            .collect();
-        compile::pattern(&items).expect("headers that follow each other, and fields that keys have")
+            .collect()
     }
 }
 

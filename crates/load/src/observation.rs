@@ -145,9 +145,10 @@ impl LoadObservation {
         let missed = device.rx_missed;
         let left = function.tx_frames + device.tx_dropped + device.rule_drops;
         let back = sink.rx_frames + sink_missed;
-        // Of a frame that was missed the length is not known.
+        // Of a frame that was missed, or dropped by a rule, the length is not known.
         let whole = |bytes: (u64, u64), missed| if missed == 0 { bytes } else { (0, 0) };
-        let bytes_there = whole((generator.tx_bytes, function.rx_bytes), missed);
+        let bytes_there =
+            whole((generator.tx_bytes, function.rx_bytes), missed + device.rule_drops);
         let bytes_back = whole((function.tx_bytes, sink.rx_bytes), sink_missed);
         let frames = [
             (

@@ -36,6 +36,12 @@ impl StallWatch {
         gap
     }
 
+    /// Time until now was spent on other work, which is no stall.
+    #[inline]
+    pub fn resume(&mut self, now_ns: u64) {
+        self.last_ns = Some(now_ns);
+    }
+
     #[cold]
     fn stall(&mut self, start_ns: u64, length_ns: u64) {
         self.sum.count += 1;

@@ -1,21 +1,33 @@
 //! The testbed: ports, their queues, and what is done with them.
 
 use std::ffi::CStr;
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_device::cores::Cores;
+use niclab_device::control::{Carrier, InstalledBlock, Patterns};
+use niclab_device::cores::Pinned;
 use niclab_device::dpdk::protocol::Open;
-use niclab_device::pair::{Stage, Trial, judge_refused};
+use niclab_device::pair::{PlanThread, PlanWork, PlannedSide, Stage, Trial, judge_refused};
 use niclab_device::{
-    DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation, Observation, PathNode, Rate,
-    RuleBlock, Setup, SetupReport, Task, Testbed,
+    CallMode, Control, ControlCore, DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation,
+    Observation, PathNode, Plan, PortCounters, Rate, Rss, RuleBlock, RuleChangeKind, RuleProof,
+    RuleWork, RulesPlan, Setup, SetupReport, Task, Testbed,
 };
 use niclab_load::rings::{BURST, Inlet};
+use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::rss::HashTypes;
+use niclab_nic::rule::Action;
+use niclab_nic::rule::item::{Item, ItemMatch};
+use rustix::io::Errno;
 
 use crate::arguments::{Arguments, Wiring};
+use crate::proving::{self, Claim, Proofs};
 use crate::rings::{Forward, In, Out};
-use crate::shim::{Dpdk, Pool, Port, PortInfo, Refusal, Ring, RxQueue, Stats};
+use crate::rules::{self, PortCalls, PortRules, QUEUE_SIZE};
+use crate::shim::flow::{self, FlowId, FlowRefusal, Flows};
+use crate::shim::{Dpdk, Pool, Port, PortInfo, PortShape, Refusal, Ring, RxQueue, Stats, TxQueue};
+use crate::{threads, translate};
 
 /// Places of a ring between two ports: a quarter of a millisecond at 16 million frames a second.
 const RING_SLOTS: u16 = 4096;
@@ -36,6 +48,15 @@ const FCS_LEN: u16 = 4;
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
 const HEADER_AND_FCS_LEN: u16 = 18;
 
+/// Most receive queues of the port under test.
+const QUEUES_MAX: u16 = 64;
+
+/// The driver's counter of frames that rules dropped, where it has one: niclab's own.
+const DROPPED_BY_RULE: &str = "rx_dropped_by_rule";
+
+/// Rules that operation queues are configured for.
+const RULES_MAX: u32 = 1 << 22;
+
 /// Longest frame before the first setup says otherwise, bytes with FCS.
 const FRAME_LEN_DEFAULT: u16 = 1518;
 
@@ -47,13 +68,37 @@ const _: () = assert!(POOL_FRAMES as usize > 2 * RING_SLOTS as usize + 4 * CARD_
 /// DPDK ports as a device under test.
 pub struct DpdkBed {
     about: DeviceInfo,
-    cores: Cores,
+    /// The tester's, then the function's, then that of a plan of its own core.
+    cores: Vec<u32>,
     wiring: Wiring,
     dpdk: Dpdk,
     ports: Ports,
     pools: [Option<Pool>; FRAME_ROOMS.len()],
+    rules: Option<PortState>,
     rings: Option<PortRings>,
+    size: TrialSize,
+    operation_queues: Result<OperationQueues, FlowRefusal>,
+    /// The last.
+    setup: Option<Setup>,
+    proofs: Proofs,
+}
+
+/// What the ports are started for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TrialSize {
+    /// Longest frame, bytes with FCS.
     frame_len_max: u16,
+    /// Receive queues of the port under test.
+    queues: u16,
+    /// Cores that poll them.
+    cores: u16,
+}
+
+/// Operation queues for rules that the port under test gets.
+#[derive(Clone, Copy, Debug)]
+struct OperationQueues {
+    count: u16,
+    size: u32,
 }
 
 /// The ports of a testbed.
@@ -67,53 +112,77 @@ struct Ports {
 /// The queues, in the hands that use them.
 struct PortRings {
     tester: Option<(Out, In)>,
-    function: Forward,
+    /// By core.
+    functions: Vec<Forward>,
+}
+
+/// The rules of the port under test.
+struct PortState {
+    flows: Flows,
+    blocks: Vec<InstalledBlock<FlowId>>,
 }
 
 impl DpdkBed {
     /// Starts DPDK and finds or makes the ports.
     pub fn open(open: &Open) -> Result<DpdkBed, DeviceError> {
         let bad = |reason: String| DeviceError::BadName { text: open.name.clone(), reason };
-        let arguments = Arguments::complete(&open.arguments, open.cores).map_err(bad)?;
+        let arguments = Arguments::complete(&open.arguments, &open.cores).map_err(bad)?;
         let dpdk = Dpdk::start(&arguments.list).map_err(|refusal| bad(refusal.0))?;
-        let ports = Ports::find(&dpdk, arguments.wiring, open)?;
-        let about = about(open, &dpdk, &arguments, &ports).map_err(|r| broken(open, r))?;
+        let ports = Ports::find(&dpdk, &arguments, open)?;
         let mut bed = DpdkBed {
-            about,
-            cores: open.cores,
+            about: DeviceInfo { name: open.name.clone(), ..DeviceInfo::default() },
+            cores: open.cores.clone(),
             wiring: arguments.wiring,
             dpdk,
             ports,
             pools: [None; FRAME_ROOMS.len()],
+            rules: None,
             rings: None,
-            frame_len_max: 0,
+            size: TrialSize::default(),
+            operation_queues: Err(no_queues("not asked yet")),
+            setup: None,
+            proofs: Proofs::default(),
         };
-        bed.start(FRAME_LEN_DEFAULT).map_err(|refusal| broken(open, refusal))?;
+        let size = TrialSize { frame_len_max: FRAME_LEN_DEFAULT, queues: 1, cores: 1 };
+        bed.start(size).map_err(|refusal| broken(open, refusal))?;
+        // A port tells only once it is set up, and gets them when it is set up again.
+        bed.operation_queues = operation_queues(&bed.ports.device, open.cores.len());
+        if bed.operation_queues.is_ok() {
+            bed.start(size).map_err(|refusal| broken(open, refusal))?;
+        }
+        bed.about = about(open, &arguments, &bed).map_err(|r| broken(open, r))?;
         Ok(bed)
     }
 
-    /// Starts the ports for frames of up to this length, with FCS.
-    fn start(&mut self, frame_len_max: u16) -> Result<(), Refusal> {
-        let pool = self.pool(frame_len_max)?;
+    /// Starts the ports.
+    fn start(&mut self, size: TrialSize) -> Result<(), Refusal> {
+        let pool = self.pool(size.frame_len_max)?;
+        (self.rings, self.rules) = (None, None);
         let slots = if self.wiring == Wiring::Rings { RING_SLOTS } else { CARD_SLOTS };
-        self.rings = None;
-        let start = |port: &mut Port| {
-            let mtu = u32::from(frame_len_max - HEADER_AND_FCS_LEN).max(1500);
-            port.start(&pool, slots, mtu.min(port.info()?.mtu_max))
+        let start = |port: &mut Port, shape: PortShape| {
+            let mtu = u32::from(size.frame_len_max - HEADER_AND_FCS_LEN).max(1500);
+            port.start(&pool, &PortShape { slots, mtu: mtu.min(port.info()?.mtu_max), ..shape })
         };
-        let (rx, tx) = start(&mut self.ports.device)?;
-        let function = Forward::new(rx, tx);
+        let one = PortShape { rx_queues: 1, tx_queues: 1, ..PortShape::default() };
+        let mut shape = PortShape { rx_queues: size.queues, tx_queues: size.cores, ..one };
+        if let Ok(queues) = &self.operation_queues {
+            shape.flow_queues = queues.count;
+            (shape.flow_queue_size, shape.rules_max) = (queues.size, RULES_MAX);
+        }
+        let (rx, tx) = start(&mut self.ports.device, shape)?;
         let ring = self.ports.ring;
         let tester = match &mut self.ports.tester {
             None => None,
             Some(port) => {
-                let (rx, tx) = start(port)?;
-                Some((Out::new(tx, pool, ring, frame_len_max - FCS_LEN), In::new(rx)))
+                let (rx, tx) = start(port, one)?;
+                let (rx, tx) = (rx.into_iter().next(), tx.into_iter().next());
+                let ends = rx.zip(tx).ok_or_else(|| Refusal("no queues".into()))?;
+                Some((Out::new(ends.1, pool, ring, size.frame_len_max - FCS_LEN), In::new(ends.0)))
             }
         };
         self.ports.wait_for_links()?;
-        self.rings = Some(PortRings { tester, function });
-        self.frame_len_max = frame_len_max;
+        self.rings = Some(PortRings { tester, functions: functions(rx, tx, size) });
+        self.size = size;
         Ok(())
     }
 
@@ -137,10 +206,11 @@ impl DpdkBed {
         DeviceError::Broken { device: self.about.name.clone(), reason: refusal.0 }
     }
 
-    /// A trial between two ports.
-    fn run_pair(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
+    /// A trial between two ports, and a plan meanwhile.
+    fn run_pair(&mut self, load: &Load, plan: Option<TrialPlan<'_>>) -> TrialResult {
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
+        let before = self.counted().map_err(|refusal| self.broken(refusal))?;
         let rings = self.rings.as_mut().ok_or_else(gone)?;
         let (outlet, inlet) = rings.tester.as_mut().ok_or_else(gone)?;
         // What an earlier trial left behind.
@@ -155,19 +225,36 @@ impl DpdkBed {
             _ => CARD_SLOTS,
         };
         let sunk = missed(inlet.queue());
-        let core = Some(self.cores.tester);
-        let trial = Trial { device: &name, load, depth: u32::from(depth), core };
-        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
-        let mut observation = trial.run((&mut *outlet, &mut *inlet), vec![function])?;
-        observation.balance(missed(inlet.queue()) - sunk);
-        if self.wiring == Wiring::Cards {
+        let trial =
+            Trial { device: &name, load, depth: u32::from(depth), core: Some(self.cores[0]) };
+        let (mut on_first, mut beside) = match plan {
+            None => (None, None),
+            Some(TrialPlan::Same(work)) => (Some(work), None),
+            Some(TrialPlan::Distinct { work, requests, core }) => {
+                (requests, Some(PlanThread { core: Some(core), work }))
+            }
+        };
+        let cores = self.cores[1..].iter().copied();
+        let stages =
+            rings.functions.iter_mut().zip(cores).map(|(function, core)| match on_first.take() {
+                None => Stage::new("function", Some(core), function),
+                Some(work) => {
+                    Stage::new("function", Some(core), PlannedSide::new(function, work, BURST))
+                }
+            });
+        let stages = stages.collect();
+        let mut observation = trial.run((&mut *outlet, &mut *inlet), stages, beside.take())?;
+        let sunk = missed(inlet.queue()) - sunk;
+        self.account(&mut observation, &before)?;
+        observation.balance(sunk);
+        if self.wiring != Wiring::Rings {
             judge_refused(&mut observation);
         }
         Ok(observation)
     }
 
     /// The function alone, on a port that makes its own frames.
-    fn run_alone(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
+    fn run_alone(&mut self, load: &Load) -> TrialResult {
         if load.rate != Rate::Saturate {
             return Err(DeviceError::lacks("rate"));
         }
@@ -176,18 +263,265 @@ impl DpdkBed {
         }
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
+        let before = self.counted().map_err(|refusal| self.broken(refusal))?;
         let rings = self.rings.as_mut().ok_or_else(gone)?;
+        let function = rings.functions.first_mut().ok_or_else(gone)?;
         // A ring's depth and a tester's core mean nothing here: there is no tester.
         let trial = Trial { device: &name, load, depth: 0, core: None };
-        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
-        let mut observation = trial.run_alone(function)?;
+        let mut observation =
+            trial.run_alone(Stage::new("function", Some(self.cores[1]), function))?;
         let made = observation.offered_bytes.checked_div(observation.offered).unwrap_or(0);
         if load.sizes.period().iter().any(|&size| u64::from(size) != made) {
             return Err(DeviceError::lacks("frame_size"));
         }
         observation.honesty.balanced = true;
+        self.account(&mut observation, &before)?;
         Ok(observation)
     }
+
+    /// A load, while a plan works on the rules. The rules of the set-up are back afterwards.
+    fn run_planned(&mut self, load: &Load, plan: &RulesPlan) -> TrialResult {
+        rules::check_plan(plan)?;
+        let core = self.plan_core(plan)?;
+        let patterns = Patterns::of_plan(plan)?;
+        let mut state = self.rules.take().ok_or_else(|| self.not_set_up())?;
+        let outcome = self.run_beside((load, plan), core, patterns.as_ref(), &mut state);
+        let outcome = outcome
+            .and_then(|(observation, ids)| self.undo(plan, &mut state, ids).map(|()| observation));
+        // A port that broke has not the rules that it is to have.
+        self.rules = Some(state).filter(|_| !matches!(outcome, Err(DeviceError::Broken { .. })));
+        outcome
+    }
+
+    fn run_beside(
+        &mut self,
+        (load, plan): (&Load, &RulesPlan),
+        core: Option<u32>,
+        patterns: Option<&Patterns>,
+        state: &mut PortState,
+    ) -> Result<(LoadObservation, Vec<Option<FlowId>>), DeviceError> {
+        let PortState { flows, blocks } = state;
+        let (port, queues) = (self.ports.device.number(), self.operation_queues.clone());
+        let mut carrier = Carrier::new(plan, (patterns, &blocks[..]), load.duration_ns, |steps| {
+            rules::target(flows, port, plan, steps, queues.map(|_| ()))
+        })?;
+        let mut requests = core.and_then(|_| carrier.requester());
+        let trial_plan = match core {
+            None => TrialPlan::Same(&mut carrier),
+            Some(core) => TrialPlan::Distinct {
+                work: &mut carrier,
+                requests: requests.as_mut().map(|requests| requests as &mut dyn PlanWork),
+                core,
+            },
+        };
+        let observed = self.run_pair(load, Some(trial_plan));
+        let (control, ids) = carrier.end();
+        let mut observation = observed?;
+        observation.control = Some(control);
+        Ok((observation, ids))
+    }
+
+    /// The core of a plan, where it has one of its own.
+    fn plan_core(&self, plan: &RulesPlan) -> Result<Option<u32>, DeviceError> {
+        match plan.core {
+            ControlCore::Same => Ok(None),
+            ControlCore::Distinct => {
+                let at = 1 + usize::from(self.size.cores);
+                let core = self.cores.get(at).copied().ok_or_else(|| {
+                    DeviceError::lacks(format!(
+                        "a core beside the tester's and the {} of the function: there is none",
+                        self.size.cores
+                    ))
+                })?;
+                Ok(Some(core))
+            }
+        }
+    }
+
+    /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
+    /// worked.
+    fn undo(
+        &self,
+        plan: &RulesPlan,
+        state: &mut PortState,
+        ids: Vec<Option<FlowId>>,
+    ) -> Result<(), DeviceError> {
+        let PortState { flows, blocks } = state;
+        let broken = |refusal: String| DeviceError::Broken {
+            device: self.about.name.clone(),
+            reason: format!("putting its rules back: {refusal}"),
+        };
+        match &plan.work {
+            RuleWork::Create(_) => ids
+                .into_iter()
+                .flatten()
+                .try_for_each(|id| flows.destroy(id))
+                .map_err(|refusal| broken(refusal.to_string())),
+            RuleWork::Change { block, .. } | RuleWork::Renew { block, .. } => {
+                let Some(block) = blocks.get_mut(*block) else { return Ok(()) };
+                let port = self.ports.device.number();
+                let mut target = PortRules::new(flows, port, PortCalls::Single);
+                block.restore(&mut target, &ids).map_err(|refusal| broken(refusal.to_string()))
+            }
+        }
+    }
+
+    /// Carries a plan out without packets, and takes back what it did: what it created goes in the
+    /// same way.
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        rules::check_plan(plan)?;
+        if let RuleWork::Renew { .. } = plan.work {
+            let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
+            return Err(DeviceError::BadPlan { reason });
+        }
+        let mut state = self.rules.take().ok_or_else(|| self.not_set_up())?;
+        let outcome = self.operate_on(plan, &mut state);
+        self.rules = Some(state).filter(|_| !matches!(outcome, Err(DeviceError::Broken { .. })));
+        outcome
+    }
+
+    fn operate_on(&self, plan: &RulesPlan, state: &mut PortState) -> Result<Control, DeviceError> {
+        let port = self.ports.device.number();
+        let queues = self.operation_queues.clone().map(|queues| queues.count);
+        if let Some(threads) = plan.threads {
+            let threads = usize::try_from(threads).unwrap_or(usize::MAX);
+            if threads == 0 || threads > self.cores.len() {
+                let cores = self.cores.len();
+                return Err(DeviceError::lacks(format!(
+                    "{threads} control threads on {cores} cores"
+                )));
+            }
+            let flows = (0..threads).map(|_| self.ports.device.flows()).collect();
+            return threads::operate(flows, port, plan, &self.cores, queues);
+        }
+        let patterns = Patterns::of_plan(plan)?;
+        let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
+        let _pinned = Pinned::to(self.plan_core(plan)?.unwrap_or(self.cores[1]));
+        let queues = queues.map(drop);
+        let PortState { flows, blocks } = &mut *state;
+        let mut carrier =
+            Carrier::new(plan, (patterns.as_ref(), &blocks[..]), u64::MAX, |steps| {
+                rules::target(flows, port, plan, steps, queues.clone())
+            })?;
+        carrier.alone();
+        let (mut record, mut ids) = carrier.end();
+        if let RuleWork::Create(_) = plan.work {
+            let created = std::mem::take(&mut ids);
+            let mut carrier = Carrier::destroying(plan, created, |steps| {
+                rules::target(flows, port, plan, steps, queues)
+            })?;
+            carrier.alone();
+            let (destroyed, left) = carrier.end();
+            (record.destroyed, ids) = (Some(Box::new(destroyed)), left);
+        }
+        self.undo(plan, state, ids)?;
+        Ok(record)
+    }
+
+    /// Tries the kind of a block's rules with these actions, unless it is known; the port has no
+    /// rules.
+    fn prove(
+        &mut self,
+        flows: &mut Flows,
+        (block, actions): (&RuleBlock, &[Action]),
+        calls: PortCalls,
+    ) -> Result<Option<RuleProof>, DeviceError> {
+        let rings = self
+            .rings
+            .as_mut()
+            .and_then(|rings| Some((rings.tester.as_mut()?, &mut rings.functions[..])));
+        let (Some(ends), Some((group, priority, _))) = (rings, block.place()) else {
+            return Ok(None);
+        };
+        let items = Patterns::of(block)?.items(0, false);
+        let claim = Claim { group, priority, items: &items, actions, calls };
+        Ok(Some(self.proofs.prove(flows, self.ports.device.number(), &claim, ends)))
+    }
+
+    /// Tries the rules of a plan, unless they are known; the set-up is made anew then.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the port accepts them and does something else.
+    fn prove_plan(&mut self, plan: &RulesPlan) -> Result<(), DeviceError> {
+        let Some(setup) = self.setup.clone() else { return Err(self.not_set_up()) };
+        let of_setup = |block: usize| setup.rules.get(block);
+        let claimed = match &plan.work {
+            RuleWork::Create(block) => block.place().map(|(_, _, actions)| (block, actions)),
+            RuleWork::Change { block, change } => of_setup(*block).and_then(|block| match change {
+                RuleChangeKind::Actions(actions) | RuleChangeKind::Anew(actions) => {
+                    Some((block, &actions[..]))
+                }
+                _ => None,
+            }),
+            RuleWork::Renew { block } => of_setup(*block)
+                .and_then(|block| block.place().map(|(_, _, actions)| (block, actions))),
+        };
+        let Some((block, actions)) = claimed.filter(|(block, _)| block.count() > 0) else {
+            return Ok(());
+        };
+        let calls = match plan.calls {
+            CallMode::Queue if self.operation_queues.is_ok() => PortCalls::Queue(0),
+            _ => PortCalls::Single,
+        };
+        let (group, priority, _) = block.place().unwrap_or_default();
+        let items = Patterns::of(block)?.items(0, false);
+        let claim = Claim { group, priority, items: &items, actions, calls };
+        let proof = match self.proofs.get(&claim) {
+            Some(proof) => Some(proof.clone()),
+            None => {
+                self.rules = None;
+                let mut flows = self.ports.device.flows();
+                let proof = self.prove(&mut flows, (block, actions), calls)?;
+                drop(flows);
+                self.setup(&setup)?;
+                proof
+            }
+        };
+        let fault = proof.as_ref().and_then(proving::fault);
+        fault.map_or(Ok(()), |fault| Err(DeviceError::lacks(format!("rules of a kind: {fault}"))))
+    }
+
+    fn not_set_up(&self) -> DeviceError {
+        let reason = "asked for rules before a set-up".to_owned();
+        DeviceError::Broken { device: self.about.name.clone(), reason }
+    }
+}
+
+type TrialResult = Result<LoadObservation, DeviceError>;
+
+/// Where the operations of a plan are carried out.
+enum TrialPlan<'a> {
+    /// On the function's first core, between two bursts.
+    Same(&'a mut dyn PlanWork),
+    /// On a core of its own; the function's first core asks for them where they have a rate.
+    Distinct { work: &'a mut dyn PlanWork, requests: Option<&'a mut dyn PlanWork>, core: u32 },
+}
+
+/// The function of each core: queue `q` is of core `q` mod `cores`.
+fn functions(rx: Vec<RxQueue>, tx: Vec<TxQueue>, size: TrialSize) -> Vec<Forward> {
+    let cores = usize::from(size.cores.max(1));
+    let mut of_core: Vec<Vec<(usize, RxQueue)>> = (0..cores).map(|_| Vec::new()).collect();
+    for (at, queue) in rx.into_iter().enumerate() {
+        of_core[at % cores].push((at, queue));
+    }
+    let functions = (0..).zip(of_core.into_iter().zip(tx));
+    functions.map(|(core, (rx, tx))| Forward::new(rx, tx, size.queues, core == 0)).collect()
+}
+
+/// The operation queues that a port has, as far as there are cores for them; an error where it has
+/// none.
+fn operation_queues(port: &Port, cores: usize) -> Result<OperationQueues, FlowRefusal> {
+    let (count, size) = port.operation_queues_max()?;
+    let count = count.min(cores as u32) as u16;
+    let size = if size == 0 { QUEUE_SIZE } else { size.min(QUEUE_SIZE) };
+    Some(OperationQueues { count, size })
+        .filter(|queues| queues.count > 0)
+        .ok_or_else(|| no_queues("the driver has no operation queues"))
+}
+
+fn no_queues(message: &str) -> FlowRefusal {
+    let number = Errno::OPNOTSUPP.raw_os_error();
+    FlowRefusal { number, kind: 1, has_cause: false, message: message.into() }
 }
 
 impl Testbed for DpdkBed {
@@ -196,45 +530,144 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
-        if !setup.rules.iter().all(empty) {
+        setup.check_plain()?;
+        let has_rules = setup.rules.iter().any(|block| block.count() > 0);
+        if has_rules && self.about.not_supported.iter().any(|lacks| lacks == "rules") {
             return Err(DeviceError::lacks("rules"));
         }
-        setup.check_plain()?;
-        if setup.queues > 1 {
-            return Err(DeviceError::lacks("queues"));
+        let info = self.ports.device.info().map_err(|refusal| self.broken(refusal))?;
+        let (queues, cores) = (setup.queues.max(1), setup.cores.max(1));
+        let queues_max = info.queues_max.0.min(QUEUES_MAX);
+        if queues > queues_max || cores > info.queues_max.1 {
+            let (port, tx) = (info.name, info.queues_max.1);
+            let capability =
+                format!("{queues} queues: {port} has {queues_max} receive, {tx} transmit");
+            return Err(DeviceError::lacks(capability));
+        }
+        if 1 + usize::from(cores) > self.cores.len() {
+            let there = self.cores.len() - 1;
+            return Err(DeviceError::lacks(format!(
+                "{cores} cores beside the tester's: there are {there}"
+            )));
         }
         let frame_len_max = setup.frame_len_max.max(FRAME_LEN_DEFAULT);
-        if frame_len_max != self.frame_len_max {
-            self.start(frame_len_max).map_err(|refusal| self.broken(refusal))?;
+        let size = TrialSize { frame_len_max, queues, cores };
+        self.rules = None;
+        if size != self.size || self.rings.is_none() {
+            self.start(size).map_err(|refusal| self.broken(refusal))?;
         }
-        Ok(SetupReport::default())
+        self.setup = Some(setup.clone());
+        let mut report = SetupReport::default();
+        let mut flows = self.ports.device.flows();
+        let port = self.ports.device.number();
+        let mut faults = Vec::with_capacity(setup.rules.len());
+        for block in &setup.rules {
+            let proof = match block.place() {
+                Some((_, _, actions)) if block.count() > 0 => {
+                    self.prove(&mut flows, (block, actions), PortCalls::Single)?
+                }
+                _ => None,
+            };
+            faults.push(proof.as_ref().and_then(proving::fault));
+            report.proofs.extend(proof);
+        }
+        let blocks = rules::install(&mut flows, port, &setup.rules, faults, &mut report)?;
+        self.rules = Some(PortState { flows, blocks });
+        report.rss = (queues > 1).then(|| self.rss()).flatten();
+        Ok(report)
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
-        let Task::Load { load, plan } = task else { return Err(task.not_supported()) };
-        plan.check_no_plan()?;
-        let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
-        let mut observation = match self.wiring {
-            Wiring::Null => self.run_alone(load)?,
-            Wiring::Rings | Wiring::Cards => self.run_pair(load)?,
+        let (load, plan) = match task {
+            Task::Load { load, plan } => (load, plan),
+            Task::Plan(plan) => {
+                self.prove_plan(plan)?;
+                return self.operate(plan).map(Observation::Plan);
+            }
+            _ => return Err(task.not_supported()),
         };
-        let after = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
-        hold_against_port(&mut observation, &before, &after);
+        let observation = match (self.wiring, plan) {
+            (Wiring::Null, plan) => {
+                plan.check_no_plan()?;
+                self.run_alone(load)?
+            }
+            (_, Plan::Rest) => self.run_pair(load, None)?,
+            (_, Plan::Rules(plan)) => {
+                self.prove_plan(plan)?;
+                self.run_planned(load, plan)?
+            }
+            (_, Plan::Rss(_)) => {
+                return Err(DeviceError::lacks("changes of RSS while frames flow"));
+            }
+        };
         Ok(Observation::Load(observation))
     }
 }
 
+impl DpdkBed {
+    /// The counters of the port under test, and those of its driver.
+    fn counted(&self) -> Result<(Stats, Vec<(String, u64)>), Refusal> {
+        let port = &self.ports.device;
+        // A driver without counters of its own has none to show.
+        Ok((port.stats()?, port.xstats().unwrap_or_default()))
+    }
+
+    /// Enters what the port and its driver have counted since `before`. What rules dropped was at
+    /// no queue: it counts as queue 0's.
+    fn account(
+        &self,
+        observation: &mut LoadObservation,
+        (stats, statistics): &(Stats, Vec<(String, u64)>),
+    ) -> Result<(), DeviceError> {
+        let (stats_now, now) = self.counted().map_err(|refusal| self.broken(refusal))?;
+        hold_against_port(observation, stats, &stats_now);
+        let Some(device) = &mut observation.device else { return Ok(()) };
+        let changed = now.into_iter().filter_map(|(name, value)| {
+            let then = statistics.iter().find(|(then, _)| *then == name);
+            let since = value.wrapping_sub(then.map_or(0, |(_, then)| *then));
+            Some((name, since)).filter(|(_, since)| *since > 0)
+        });
+        device.statistics = changed.collect();
+        let drops = device.statistics.get(DROPPED_BY_RULE).copied().unwrap_or(0);
+        device.rule_drops = drops;
+        if let Some(first) = device.queues.first_mut() {
+            first.rx_frames += drops;
+        }
+        Ok(())
+    }
+
+    /// How the port under test spreads frames, where its table is one that can be told.
+    fn rss(&self) -> Option<Rss> {
+        let told = self.ports.device.rss().ok()?;
+        let entries = told.table.len();
+        let fits =
+            (1..=INDIRECTION_LEN).contains(&entries) && INDIRECTION_LEN.is_multiple_of(entries);
+        fits.then(|| Rss {
+            indirection: Box::new(std::array::from_fn(|at| told.table[at % entries])),
+            key: told.key,
+            types: HashTypes::from_bits(told.types),
+            ..Rss::default()
+        })
+    }
+}
+
 impl Ports {
-    fn find(dpdk: &Dpdk, wiring: Wiring, open: &Open) -> Result<Ports, DeviceError> {
+    fn find(dpdk: &Dpdk, arguments: &Arguments, open: &Open) -> Result<Ports, DeviceError> {
+        let wiring = arguments.wiring;
         if wiring == Wiring::Rings {
             return Ports::of_rings(dpdk).map_err(|refusal| broken(open, refusal));
+        }
+        if let Some(interface) = &arguments.tap {
+            attach_tester(dpdk, interface).map_err(|refusal| broken(open, refusal))?;
         }
         let mut ports = dpdk.ports().into_iter();
         let bad =
             |reason: &str| DeviceError::BadName { text: open.name.clone(), reason: reason.into() };
         match (wiring, ports.next(), ports.next()) {
             (Wiring::Null, Some(device), _) => Ok(Ports { tester: None, device, ring: None }),
+            (Wiring::Tap, Some(device), Some(tester)) => {
+                Ok(Ports { tester: Some(tester), device, ring: None })
+            }
             (_, Some(tester), Some(device)) => {
                 Ok(Ports { tester: Some(tester), device, ring: None })
             }
@@ -268,6 +701,19 @@ impl Ports {
     }
 }
 
+/// Makes a port of the kernel's end of a TAP. The interface says nothing on its own.
+fn attach_tester(dpdk: &Dpdk, interface: &str) -> Result<(), Refusal> {
+    let set = |path: String, value: &str| {
+        fs::write(&path, value).map_err(|error| Refusal(format!("{path}: {error}")))
+    };
+    // A kernel without IPv6 has nothing to say by it.
+    let _ = set(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1");
+    // Up, with multicast and broadcast (IFF_UP, IFF_BROADCAST, IFF_MULTICAST of if.h): older
+    // kernels take no fan-out of packet sockets for an interface that is down.
+    set(format!("/sys/class/net/{interface}/flags"), "0x1003")?;
+    dpdk.attach(&format!("net_af_packet0,iface={interface}"))
+}
+
 /// Frames the port of a queue had no room for.
 fn missed(queue: &RxQueue) -> u64 {
     let stats = queue.stats().unwrap_or_default();
@@ -276,8 +722,7 @@ fn missed(queue: &RxQueue) -> u64 {
 
 /// Holds the port's own counters against the function's.
 fn hold_against_port(observation: &mut LoadObservation, before: &Stats, after: &Stats) {
-    let queue = observation.device.iter().flat_map(|device| &device.queues).next();
-    let Some(&queue) = queue else { return };
+    let Some(queue) = observation.device.as_ref().map(PortCounters::total) else { return };
     let pairs = [
         ("received", after.rx_frames - before.rx_frames, queue.rx_frames),
         ("sent", after.tx_frames - before.tx_frames, queue.tx_frames),
@@ -296,80 +741,109 @@ fn broken(open: &Open, refusal: Refusal) -> DeviceError {
 }
 
 /// What can be told of the ports.
-fn about(
-    open: &Open,
-    dpdk: &Dpdk,
-    arguments: &Arguments,
-    ports: &Ports,
-) -> Result<DeviceInfo, Refusal> {
+fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo, Refusal> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
+    let ports = &bed.ports;
     let device = ports.device.info()?;
     let mut facts = vec![
-        fact("DPDK", dpdk.version()),
+        fact("DPDK", bed.dpdk.version()),
         fact("arguments", arguments.list[1..].join(" ")),
         fact("port under test", device.name.clone()),
         fact("driver", device.driver.clone()),
         fact("queues it could have", format!("{} / {}", device.queues_max.0, device.queues_max.1)),
     ];
+    facts.extend(ports.device.firmware().map(|version| fact("firmware", version)));
     if device.speed_mbps > 0 && arguments.wiring == Wiring::Cards {
         facts.push(fact("speed", format!("{} Mbit/s", device.speed_mbps)));
     }
-    facts.push(fact(
-        "flow rules",
-        match ports.device.takes_rules() {
-            Ok(()) => "the driver takes them, niclab does not drive them yet".into(),
-            Err(refusal) => refusal.0,
-        },
-    ));
+    let takes_rules = takes_rules(&ports.device);
+    facts.extend(rule_facts(&takes_rules, &bed.operation_queues));
     if ports.ring.is_some() {
         facts.push(fact("ring", format!("{RING_SLOTS} frames")));
     }
     let tester = ports.tester.as_ref().map(Port::info).transpose()?;
-    let (lacks, lacking): (&[&str], _) = match arguments.wiring {
-        Wiring::Null => (
-            &["rules", "queues", "latency", "rate", "frame_size"],
-            "net_null makes its own frames, and niclab drives no rte_flow and one queue",
-        ),
-        Wiring::Rings => (&["rules", "queues"], "niclab drives one queue of a ring"),
-        Wiring::Cards => (
-            &["rules", "queues"],
-            "niclab does not drive rte_flow or several queues of DPDK ports, whatever the card has",
-        ),
+    let mut lacks: Vec<String> = match arguments.wiring {
+        Wiring::Null => ["queues", "latency", "rate", "frame_size"].map(String::from).into(),
+        Wiring::Rings => vec!["queues".into()],
+        Wiring::Cards | Wiring::Tap | Wiring::Niclab => Vec::new(),
     };
+    let has_no_calls = |refusal: &FlowRefusal| refusal.number == Errno::NOSYS.raw_os_error();
+    if takes_rules.as_ref().is_err_and(has_no_calls) || arguments.wiring == Wiring::Null {
+        lacks.push("rules".into());
+    }
+    let lacking = format!("the driver {} has none", device.driver);
     Ok(DeviceInfo {
         name: open.name.clone(),
         facts,
-        places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
-        not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
-        lacking: lacking.into(),
+        places: places((bed.cores[0], bed.cores[1]), arguments.wiring, tester.as_ref(), &device),
+        not_supported: lacks,
+        lacking,
         ..DeviceInfo::default()
     })
 }
 
+/// Whether a port takes the rule `eth / end` to queue 0.
+fn takes_rules(port: &Port) -> Result<(), FlowRefusal> {
+    let (items, actions) = ([ItemMatch::any(Item::Eth)], [Action::Queue(0)]);
+    match translate::flow_rule((0, 0), &items, &actions, port.number()) {
+        Ok(rule) => port.flows().validate(&rule),
+        // There is no memory: the next step says so.
+        Err(_) => Ok(()),
+    }
+}
+
+/// What can be told of rules.
+fn rule_facts(
+    takes_rules: &Result<(), FlowRefusal>,
+    operation_queues: &Result<OperationQueues, FlowRefusal>,
+) -> Vec<Fact> {
+    let fact = |name: &str, value: String| Fact { name: name.into(), value };
+    let rules = match takes_rules {
+        Ok(()) => "the driver takes them".to_owned(),
+        Err(refusal) => format!("`eth / end` to queue 0 is refused: {refusal}"),
+    };
+    let queues = match operation_queues {
+        Ok(queues) => format!("{} of {} operations", queues.count, queues.size),
+        Err(refusal) => format!("none: {refusal}"),
+    };
+    let changes = match flow::has_update() {
+        true => "in place, by rte_flow_actions_update",
+        false => "by destroy and create: this DPDK has no rte_flow_actions_update",
+    };
+    let mut facts = vec![fact("flow rules", rules)];
+    if takes_rules.is_ok() {
+        facts.push(fact("operation queues for rules", queues));
+        facts.push(fact("actions of a rule change", changes.to_owned()));
+    }
+    facts
+}
+
 /// What stands along the way of a frame.
 fn places(
-    cores: Cores,
+    (tester_core, device_core): (u32, u32),
     wiring: Wiring,
     tester: Option<&PortInfo>,
     device: &PortInfo,
 ) -> Vec<PathNode> {
     let place =
         |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
-    let function = place("function", Function::Forward.label(), Some(cores.device));
+    let function = place("function", Function::Forward.label(), Some(device_core));
     let device = place("device", &device.name, None);
     let Some(tester) = tester else {
         return vec![device, function];
     };
     let wire = match wiring {
         Wiring::Rings => "two rings in memory",
+        Wiring::Niclab => "memory between two cards of niclab",
+        Wiring::Tap => "the kernel's TAP",
         _ => "cable",
     };
     vec![
-        place("generator", &tester.name, Some(cores.tester)),
+        place("generator", &tester.name, Some(tester_core)),
         place("wire", wire, None),
         device,
         function,
-        place("sink", &tester.name, Some(cores.tester)),
+        place("sink", &tester.name, Some(tester_core)),
     ]
 }
 

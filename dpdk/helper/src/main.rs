@@ -8,8 +8,12 @@
 
 mod arguments;
 mod bed;
+mod proving;
 mod rings;
+mod rules;
 mod shim;
+mod threads;
+mod translate;
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};

@@ -2,6 +2,7 @@
 
 use niclab_device::PortCounters;
 use niclab_device::pair::DeviceSide;
+use niclab_device::proof;
 use niclab_load::rings::{BURST, Inlet, Outlet};
 
 use crate::shim::{DpdkBurst, Pool, Ring, RxQueue, TxQueue, enter_thread};
@@ -24,6 +25,20 @@ pub struct Out {
 }
 
 impl Out {
+    /// Sends one frame without FCS; `false` where there is no room for it.
+    pub fn send_one(&mut self, frame: &[u8]) -> bool {
+        if self.reserve(1) == 0 {
+            return false;
+        }
+        match self.slot(0).get_mut(..frame.len()) {
+            None => false,
+            Some(place) => {
+                place.copy_from_slice(frame);
+                self.commit(&[frame.len() as u16]) == 1
+            }
+        }
+    }
+
     /// An end that sends frames of `pool`, of at most so many bytes without FCS.
     pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>, frame_len_max: u16) -> Out {
         Out { queue, pool, burst: DpdkBurst::new(), ring, frame_len_max }
@@ -97,25 +112,56 @@ impl Inlet for In {
     }
 }
 
-/// The forwarding function: swaps the MAC addresses and sends back, frames staying where they are.
+/// The forwarding function on the queues of one core: swaps the MAC addresses and sends back,
+/// frames staying where they are.
 pub struct Forward {
-    rx: RxQueue,
+    /// With their numbers.
+    rx: Vec<(usize, RxQueue)>,
     tx: TxQueue,
     burst: DpdkBurst,
-    /// What the port had missed when it was last asked.
-    missed: u64,
+    /// Queues of the port.
+    queues: u16,
+    /// What the port had missed when it was last asked; `None` where another core asks.
+    missed: Option<u64>,
 }
 
 impl Forward {
-    /// The function on the queues of the port under test.
-    pub fn new(rx: RxQueue, tx: TxQueue) -> Forward {
-        Forward { rx, tx, burst: DpdkBurst::new(), missed: 0 }
+    /// The function on these queues of the port under test, which has `queues` of them. One core
+    /// alone is to count what the port missed.
+    pub fn new(
+        rx: Vec<(usize, RxQueue)>,
+        tx: TxQueue,
+        queues: u16,
+        counts_missed: bool,
+    ) -> Forward {
+        let missed = counts_missed.then_some(0);
+        Forward { rx, tx, burst: DpdkBurst::new(), queues, missed }
+    }
+}
+
+impl Forward {
+    /// Takes the frames that are there and forwards none of them: the queue and the number of each
+    /// probe among them.
+    pub fn probes(&mut self) -> Vec<(usize, u64)> {
+        let Forward { rx, burst, .. } = self;
+        let mut found = Vec::new();
+        for (number, queue) in rx {
+            let count = burst.receive(queue);
+            let probes = (0..count).filter_map(|i| proof::number(burst.frame(i)));
+            found.extend(probes.map(|probe| (*number, probe)));
+            burst.give_back();
+        }
+        found
     }
 }
 
 impl DeviceSide for Forward {
     // A burst of 64 takes a microsecond or two.
     const FRAME_NS: u64 = 0;
+
+    fn queues(&self) -> u16 {
+        self.queues
+    }
 
     fn start(&mut self) {
         enter_thread();
@@ -124,35 +170,40 @@ impl DeviceSide for Forward {
 
     #[inline]
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
-        let found = self.burst.receive(&mut self.rx);
-        if found == 0 {
-            return 0;
-        }
-        let mut bytes = [0; BURST];
-        for (i, bytes) in bytes[..found].iter_mut().enumerate() {
-            let frame = self.burst.frame_mut(i);
-            *bytes = frame.len() as u64 + FCS_LEN;
-            if let Some(addresses) = frame.first_chunk_mut::<ADDRESSES_LEN>() {
-                addresses.rotate_left(ADDRESSES_LEN / 2);
+        let Forward { rx, tx, burst, .. } = self;
+        let mut sum = 0;
+        for (number, queue) in rx {
+            let found = burst.receive(queue);
+            if found == 0 {
+                continue;
             }
+            let mut bytes = [0; BURST];
+            for (i, bytes) in bytes[..found].iter_mut().enumerate() {
+                let frame = burst.frame_mut(i);
+                *bytes = frame.len() as u64 + FCS_LEN;
+                if let Some(addresses) = frame.first_chunk_mut::<ADDRESSES_LEN>() {
+                    addresses.rotate_left(ADDRESSES_LEN / 2);
+                }
+            }
+            let sent = burst.send(tx, found);
+            burst.give_back();
+            let queue = &mut counters.queues[*number];
+            queue.rx_frames += found as u64;
+            queue.rx_bytes += bytes[..found].iter().sum::<u64>();
+            queue.tx_frames += sent as u64;
+            queue.tx_bytes += bytes[..sent].iter().sum::<u64>();
+            counters.tx_dropped += (found - sent) as u64;
+            sum += found;
         }
-        let sent = self.burst.send(&mut self.tx, found);
-        self.burst.give_back();
-        let queue = &mut counters.queues[0];
-        queue.rx_frames += found as u64;
-        queue.rx_bytes += bytes[..found].iter().sum::<u64>();
-        queue.tx_frames += sent as u64;
-        queue.tx_bytes += bytes[..sent].iter().sum::<u64>();
-        counters.tx_dropped += (found - sent) as u64;
-        found
+        sum
     }
 
     fn missed(&mut self) -> u64 {
+        let (Some(before), Some((_, queue))) = (self.missed, self.rx.first()) else { return 0 };
         // A driver without the counter misses nothing that it could tell.
-        let stats = self.rx.stats().unwrap_or_default();
+        let stats = queue.stats().unwrap_or_default();
         let missed = stats.rx_missed + stats.rx_no_buffer;
-        let since = missed.saturating_sub(self.missed);
-        self.missed = missed;
-        since
+        self.missed = Some(missed);
+        missed.saturating_sub(before)
     }
 }

@@ -30,8 +30,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
-use crate::cores::Cores;
-use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task, Testbed};
+use crate::cores;
+use crate::face::{
+    DeviceError, DeviceInfo, Observation, RuleBlock, Setup, SetupReport, Task, Testbed,
+};
+use crate::plan::{Plan, RuleWork};
 use crate::scratch::Scratch;
 
 /// The program.
@@ -43,6 +46,10 @@ const PROGRAM_VARIABLE: &str = "NICLAB_DPDK";
 /// How long an answer may take beside the load itself. Cards take seconds to bring their link up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a rule may take beside that: the kernel's filters take a millisecond where the machine
+/// is slow.
+const RULE_TIMEOUT: Duration = Duration::from_millis(2);
+
 /// Lines of the program's messages that an error may quote.
 const QUOTED_LINES_MAX: usize = 6;
 
@@ -53,18 +60,18 @@ const ANSWER_LEN_MAX: u64 = 64 << 20;
 struct DpdkBed {
     about: DeviceInfo,
     process: Process,
+    /// Rules of the set-up.
+    rules: u32,
 }
 
 /// Opens the ports that a name such as `dpdk:--vdev=net_ring0` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let open = Open { name: name.into(), arguments: arguments(name)?, cores: Cores::choose(name)? };
-    greet(&program()?, open)
+    greet(&program()?, arguments_and_cores(name)?)
 }
 
 /// The same with another program in the place of `niclab-dpdk`.
 pub fn open_with(program: &Path, name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let open = Open { name: name.into(), arguments: arguments(name)?, cores: Cores::choose(name)? };
-    greet(program, open)
+    greet(program, arguments_and_cores(name)?)
 }
 
 fn greet(program: &Path, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
@@ -74,10 +81,16 @@ fn greet(program: &Path, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
             // DPDK looks for it while it starts and keeps nothing there. Gone now, it is gone even
             // if this process is killed.
             process.runtime = None;
-            Ok(Box::new(DpdkBed { about, process }))
+            Ok(Box::new(DpdkBed { about, process, rules: 0 }))
         }
         other => Err(process.confused(&other)),
     }
+}
+
+fn arguments_and_cores(name: &str) -> Result<Open, DeviceError> {
+    let arguments = arguments(name)?;
+    cores::take(name, 2)?;
+    Ok(Open { name: name.into(), arguments, cores: cores::allowed() })
 }
 
 /// The arguments in a name, split at white space.
@@ -121,17 +134,33 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        match self.process.ask(&Request::Setup(setup.clone()), ANSWER_TIMEOUT)? {
+        let rules: u32 = setup.rules.iter().map(RuleBlock::count).sum();
+        let timeout = ANSWER_TIMEOUT.saturating_add(RULE_TIMEOUT.saturating_mul(rules));
+        self.rules = rules;
+        match self.process.ask(&Request::Setup(setup.clone()), timeout)? {
             Answer::Ready(report) => Ok(report),
             other => Err(self.process.confused(&other)),
         }
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
-        let Task::Load { load, .. } = task else { return Err(task.not_supported()) };
-        let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
-        let request = Request::Measure(task.clone());
-        match self.process.ask(&request, ANSWER_TIMEOUT.saturating_add(offered))? {
+        let (offered_ns, plan) = match task {
+            Task::Load { load, plan } => {
+                let rules = if let Plan::Rules(plan) = plan { Some(&**plan) } else { None };
+                (load.warmup_ns.saturating_add(load.duration_ns), rules)
+            }
+            Task::Plan(plan) => (0, Some(plan)),
+            _ => return Err(task.not_supported()),
+        };
+        let operations = plan.map_or(0, |plan| match &plan.work {
+            RuleWork::Create(block) => 2 * block.count(),
+            RuleWork::Change { .. } | RuleWork::Renew { .. } => self.rules,
+        });
+        let offered = Duration::from_nanos(offered_ns);
+        let timeout = ANSWER_TIMEOUT
+            .saturating_add(offered)
+            .saturating_add(RULE_TIMEOUT.saturating_mul(operations));
+        match self.process.ask(&Request::Measure(task.clone()), timeout)? {
             Answer::Observed(observation) => Ok(*observation),
             other => Err(self.process.confused(&other)),
         }

@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cores::Cores;
 use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task};
 
 /// A question.
@@ -27,8 +26,9 @@ pub struct Open {
     pub name: String,
     /// Arguments of the environment abstraction layer, as they were given.
     pub arguments: Vec<String>,
-    /// Its cores.
-    pub cores: Cores,
+    /// The cores that it may use, ascending: generator and sink have the first, the function the
+    /// next, as many as a set-up says, and a plan of its own core the one behind them.
+    pub cores: Vec<u32>,
 }
 
 /// Arguments that say which memory DPDK takes, and which files stand for it.

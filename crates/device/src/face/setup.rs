@@ -194,4 +194,38 @@ pub struct SetupReport {
     /// [`INDIRECTION_LEN`](niclab_nic::limits::INDIRECTION_LEN) cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss: Option<Rss>,
+    /// What frames have shown of each kind of rule before the rules were created; empty where the
+    /// device is not asked for proofs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<RuleProof>,
+}
+
+/// What frames have shown of a kind of rule: one that had to hit a rule of the kind, and one that
+/// had to miss it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleProof {
+    /// The first rule of the kind, in testpmd's syntax.
+    pub rule: String,
+    /// It was created through an operation queue, by template.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_templated: bool,
+    /// What they have shown.
+    pub result: ProofResult,
+}
+
+/// What the frames of a proof have shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofResult {
+    /// The device does what the rule says.
+    Right {
+        /// Time from its creation until it did, nanoseconds; 0 where the first frames showed it.
+        late_ns: u64,
+    },
+    /// The device accepts the rule and does something else: what.
+    Wrong(String),
+    /// The device refuses the rule, in these words.
+    Refused(String),
+    /// No frame was sent: why.
+    NotTried(String),
 }

@@ -329,7 +329,7 @@ impl LinuxBed {
         let trial = Trial { device: &self.about.name, load, depth, core };
         let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
         let ends = (&mut rings.outlet, &mut rings.inlet);
-        let observed = trial.run(ends, vec![function]);
+        let observed = trial.run(ends, vec![function], None);
         // What was lost then says nothing of the device but that it broke.
         if let Some(error) = rings.function.take_error() {
             return Err(refused(

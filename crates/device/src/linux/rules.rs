@@ -10,8 +10,8 @@ use super::ethtool::Card;
 use super::ethtool::flow::{ANYWHERE, Flow};
 use super::ethtool::rules::NtupleTable;
 use super::{ntuple, refused};
+use crate::control::Patterns;
 use crate::face::{DeviceError, RuleBlock, SetupReport};
-use crate::patterns::Patterns;
 use crate::plan::{CallMode, RuleWork, RulesPlan};
 
 /// A table of n-tuple rules.

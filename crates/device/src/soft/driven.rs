@@ -19,10 +19,10 @@ use niclab_nic::{Nic, RuleId};
 use niclab_packet::size::FCS_LEN;
 
 use super::clocked::{Trial, cross_core_frames, enter, ports, queue_numbers};
-use super::control::Carrier;
-use super::operation_requests::OperationRequester;
+use super::nic_rules::NicRules;
 use super::rss_change::{RssControl, RssPlanResult, balance};
-use super::{InstalledBlock, TrialCores, broken};
+use super::{TrialCores, broken};
+use crate::control::{Carrier, InstalledBlock, OperationRequester, Patterns};
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Setup};
 use crate::plan::{ControlCore, Plan};
@@ -40,14 +40,15 @@ pub(super) struct TrialSetup<'a> {
     pub(super) setup: &'a Setup,
     pub(super) trial_cores: &'a TrialCores,
     pub(super) plan: &'a Plan,
-    /// The rules of the set-up, which a plan may work on.
-    pub(super) blocks: &'a [InstalledBlock],
+    /// The patterns of the rules that the plan creates, and the rules of the set-up, which it may
+    /// work on.
+    pub(super) rules: (Option<&'a Patterns>, &'a [InstalledBlock<RuleId>]),
 }
 
 /// The control side of a trial: idle, or carrying out a plan.
 enum ControlSide<'a> {
     Rest,
-    Rules(ControlCore, Box<Carrier<'a>>),
+    Rules(ControlCore, Box<Carrier<'a, NicRules<'a>>>),
     Rss(Box<RssControl<'a>>),
 }
 
@@ -154,7 +155,9 @@ impl TrialSetup<'_> {
             Plan::Rest => ControlSide::Rest,
             Plan::Rules(plan) => {
                 let nic = card.control(0).ok_or_else(|| broken("a card without a port"))?;
-                let carrier = Carrier::new(plan, nic, self.blocks, self.load.duration_ns)?;
+                let (rules, duration_ns) = (self.rules, self.load.duration_ns);
+                let carrier =
+                    Carrier::new(plan, rules, duration_ns, |steps| NicRules::of(plan, nic, steps))?;
                 ControlSide::Rules(plan.core, Box::new(carrier))
             }
             Plan::Rss(plan) => ControlSide::Rss(Box::new(RssControl::new(card, *plan))),
@@ -239,7 +242,7 @@ impl Drop for EndOnDrop<'_> {
 struct CoreTurns<'a, 'b> {
     core: Core,
     /// A plan that this core carries out between two turns.
-    control: Option<&'a mut Carrier<'b>>,
+    control: Option<&'a mut Carrier<'b, NicRules<'b>>>,
     /// A plan whose operations this core asks another one for.
     asker: Option<OperationRequester>,
     /// Time from the first frame to the measured part, and whether that has begun.

@@ -5,14 +5,12 @@
 //! Frames come by the clock (`clocked`), so that no core generates them, or from memory (`replay`).
 
 mod clocked;
-mod control;
 mod driven;
 pub mod kvs;
-mod operation_requests;
+mod nic_rules;
 mod programs;
 mod replay;
 mod rss_change;
-mod steps;
 mod threads;
 
 use std::fs::File;
@@ -22,18 +20,17 @@ use std::time::Instant;
 
 use niclab_load::{Control, Load, LoadError, LoadObservation, Rate};
 use niclab_nic::rule::session::Session;
-use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, RuleError, RuleId};
 
+use crate::control::{Carrier, InstalledBlock, Patterns};
 use crate::cores::{self, Pinned};
 use crate::face::{
     self, DeviceError, DeviceInfo, Fact, Observation, PathNode, RuleBlock, Setup, SetupReport,
     Task, Testbed,
 };
-use crate::patterns::Patterns;
 use crate::plan::{ControlCore, Plan, RuleWork, RulesPlan};
-use control::Carrier;
 use driven::TrialSetup;
+use nic_rules::NicRules;
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
@@ -101,36 +98,7 @@ struct SoftState {
     /// The requested value.
     setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
-    blocks: Vec<InstalledBlock>,
-}
-
-/// The rules of a block.
-#[derive(Default)]
-struct InstalledBlock {
-    group: u32,
-    priority: u32,
-    /// None of a file.
-    patterns: Option<Patterns>,
-    ids: Vec<RuleId>,
-    actions: Vec<Action>,
-}
-
-impl InstalledBlock {
-    /// Gives a block its rules back; `ids` are those that stand in their places now.
-    fn restore(&mut self, nic: &mut Nic, ids: &[Option<RuleId>]) -> Result<(), RuleError> {
-        let Some(patterns) = &self.patterns else { return Ok(()) };
-        let (group, priority, actions) = (self.group, self.priority, &self.actions[..]);
-        let others = ids.iter().zip(&self.ids).filter(|(now, then)| **now != Some(**then));
-        others.filter_map(|(now, _)| *now).try_for_each(|id| nic.destroy(id))?;
-        for (at, (now, id)) in ids.iter().zip(&mut self.ids).enumerate() {
-            let rule = Rule { group, priority, pattern: patterns.get(at), actions };
-            match *now == Some(*id) {
-                true => nic.modify(*id, &rule)?,
-                false => *id = nic.create(&rule)?,
-            }
-        }
-        Ok(())
-    }
+    blocks: Vec<InstalledBlock<RuleId>>,
 }
 
 impl Soft {
@@ -211,7 +179,7 @@ impl Testbed for Soft {
         let mut report = SetupReport::default();
         let before = nic.rule_bytes();
         let blocks = setup.rules.iter().map(|block| install(nic, block, &mut report));
-        let blocks = blocks.collect::<Result<Vec<InstalledBlock>, DeviceError>>()?;
+        let blocks = blocks.collect::<Result<Vec<InstalledBlock<RuleId>>, DeviceError>>()?;
         // Idle time that a trial does not have: tables come to rest.
         while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
         report.rules_installed = u64::from(nic.len());
@@ -305,8 +273,18 @@ impl SoftState {
         }
         let SoftState { nics, trial_cores, setup, blocks } = self;
         let rss = nics[0].rss().clone();
-        let offer =
-            TrialSetup { load, setup: &setup, trial_cores: &trial_cores, plan, blocks: &blocks };
+        let patterns = match plan {
+            Plan::Rules(plan) => Patterns::of_plan(plan),
+            Plan::Rest | Plan::Rss(_) => Ok(None),
+        };
+        let patterns = match patterns {
+            Ok(patterns) => patterns,
+            Err(error) => {
+                return (Some(SoftState { nics, trial_cores, setup, blocks }), Err(error));
+            }
+        };
+        let rules = (patterns.as_ref(), &blocks[..]);
+        let offer = TrialSetup { load, setup: &setup, trial_cores: &trial_cores, plan, rules };
         let (nics, observed) = offer.run(nics);
         let Some(nics) = nics else { return (None, observed.map(|(observed, _)| observed)) };
         self = SoftState { nics, trial_cores, setup, blocks };
@@ -331,7 +309,7 @@ impl SoftState {
             }
             RuleWork::Change { block, .. } | RuleWork::Renew { block, .. } => {
                 if let Some(block) = self.blocks.get_mut(*block) {
-                    block.restore(&mut self.nics[0], &ids)?;
+                    block.restore(&mut NicRules::Single(&mut self.nics[0]), &ids)?;
                 }
             }
         }
@@ -351,13 +329,18 @@ impl SoftState {
             let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
             return Err(DeviceError::BadPlan { reason });
         }
-        let mut control = Carrier::new(plan, &mut self.nics[0], &self.blocks, u64::MAX)?;
+        let patterns = Patterns::of_plan(plan)?;
+        let (nic, rules) = (&mut self.nics[0], (patterns.as_ref(), &self.blocks[..]));
+        let mut control =
+            Carrier::new(plan, rules, u64::MAX, |steps| NicRules::of(plan, nic, steps))?;
         control.alone();
         let (mut record, mut ids) = control.end();
         while !self.nics[0].run_housekeeping(HOUSEKEEPING_STEPS) {}
         if let RuleWork::Create(_) = plan.work {
+            let nic = &mut self.nics[0];
+            let ids = std::mem::take(&mut ids);
             let mut control =
-                Carrier::destroying(plan, &mut self.nics[0], std::mem::take(&mut ids))?;
+                Carrier::destroying(plan, ids, |steps| NicRules::of(plan, nic, steps))?;
             control.alone();
             record.destroyed = Some(Box::new(control.end().0));
         }
@@ -380,15 +363,11 @@ fn install(
     nic: &mut Nic,
     block: &RuleBlock,
     report: &mut SetupReport,
-) -> Result<InstalledBlock, DeviceError> {
+) -> Result<InstalledBlock<RuleId>, DeviceError> {
     if let RuleBlock::File { path, .. } = block {
         apply(nic, path, report)?;
     }
-    let Some(rule) = block.place() else { return Ok(InstalledBlock::default()) };
-    let patterns = Patterns::of(block)?;
-    let ids = create(nic, rule, &patterns, report);
-    let (group, priority, actions) = (rule.0, rule.1, rule.2.to_vec());
-    Ok(InstalledBlock { group, priority, patterns: Some(patterns), ids, actions })
+    InstalledBlock::install(block, NicRules::Single(nic), report)
 }
 
 /// Applies a file of rules, all of it: a card with a part of them, or none, is not what was asked
@@ -413,32 +392,4 @@ fn open(path: &Path) -> Result<File, DeviceError> {
         remedy: format!("{error}; the rules of the experiment stand there"),
     };
     File::open(path).map_err(absent)
-}
-
-/// Creates one rule a pattern; `rule` is group, priority, actions. Only the creations are timed.
-fn create(
-    nic: &mut Nic,
-    rule: (u32, u32, &[Action]),
-    patterns: &Patterns,
-    report: &mut SetupReport,
-) -> Vec<RuleId> {
-    let (group, priority, actions) = rule;
-    let total = patterns.len();
-    let mut ids = Vec::with_capacity(total);
-    while ids.len() < total {
-        let end = total.min(ids.len() + 1_024);
-        let chunk: Vec<Pattern> = (ids.len()..end).map(|at| patterns.get(at)).collect();
-        let start = Instant::now();
-        let refused = chunk.into_iter().find_map(|pattern| {
-            let made = nic.create(&Rule { group, priority, pattern, actions });
-            made.map(|id| ids.push(id)).err()
-        });
-        report.install += start.elapsed();
-        if let Some(error) = refused {
-            report.rules_refused += (total - ids.len()) as u64;
-            report.refusal.get_or_insert_with(|| error.to_string());
-            break;
-        }
-    }
-    ids
 }

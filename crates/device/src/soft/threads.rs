@@ -10,9 +10,9 @@ use niclab_load::Control;
 use niclab_nic::rule::Pattern;
 use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId};
 
-use super::control::{bad, untabled};
-use super::steps::Steps;
-use super::{HOUSEKEEPING_STEPS, Patterns, broken};
+use super::nic_rules::{TemplateTables, untabled};
+use super::{HOUSEKEEPING_STEPS, broken};
+use crate::control::{Patterns, Steps, bad};
 use crate::cores::{self, Pinned};
 use crate::face::DeviceError;
 use crate::plan::{CallMode, RuleWork, RulesPlan};
@@ -45,9 +45,10 @@ pub(super) fn operate(
     }
     let cores: Vec<Option<u32>> =
         cores.into_iter().take(threads).map(|core| Some(core).filter(|_| pinned)).collect();
-    let patterns = Patterns::of(block)?;
-    let patterns: Vec<Pattern> = (0..patterns.len()).map(|at| patterns.get(at)).collect();
-    let made = Steps::of(plan, &[], u64::MAX)?.tables(nic);
+    let of_block = Patterns::of(block)?;
+    let patterns: Vec<Pattern> = (0..of_block.len()).map(|at| of_block.get(at)).collect();
+    let steps: Steps<'_, RuleId> = Steps::of(plan, Some(&of_block), &[], u64::MAX)?;
+    let made = TemplateTables::of(&steps.samples(), nic);
     let Some(tables) = made.map_err(untabled)? else {
         return Err(bad("there are no rules to create".to_owned()));
     };

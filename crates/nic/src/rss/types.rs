@@ -89,6 +89,16 @@ impl HashTypes {
         ("none", HashTypes::NONE),
     ];
 
+    /// The set as bits, one for each type: those that the constants are made of.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set of these bits; others are left out.
+    pub const fn from_bits(bits: u32) -> HashTypes {
+        HashTypes(bits & 0x000f_3f3f)
+    }
+
     /// The types of a name.
     pub fn from_name(name: &str) -> Option<HashTypes> {
         HashTypes::NAMES.iter().find(|(known, _)| *known == name).map(|(_, types)| *types)

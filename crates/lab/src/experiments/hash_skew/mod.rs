@@ -13,7 +13,7 @@ use niclab_device::Load;
 use niclab_result::Sample;
 
 use self::metrics::{HASH_SHARES, hash_shares, put_queues};
-use super::{Experiment, LINUX, LoadTrialResult, MODEL, in_its_files, named};
+use super::{CARDS, Experiment, LoadTrialResult, in_its_files, named};
 use crate::runner::json;
 
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
@@ -23,7 +23,7 @@ const SHARES_PER_S: f64 = 2_000_000.0;
 pub(crate) struct HashSkew;
 
 impl Experiment for HashSkew {
-    named!("hash_skew", ("hash-skew", "hash-skew", &["soft", MODEL, LINUX]));
+    named!("hash_skew", ("hash-skew", "hash-skew", CARDS));
 
     in_its_files!();
 

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::put_scaling;
-use super::{Experiment, LoadTrialResult, MODEL, in_its_files, named};
+use super::{DPDK, Experiment, LoadTrialResult, MODEL, in_its_files, named};
 
 /// The experiment.
 pub(crate) struct QueueScaling;
@@ -20,8 +20,8 @@ pub(crate) struct QueueScaling;
 impl Experiment for QueueScaling {
     named!(
         "queue_scaling",
-        ("queue-scaling", "queue-scaling", &["soft", MODEL]),
-        ("queue-overhead", "queue-scaling", &["soft", MODEL]),
+        ("queue-scaling", "queue-scaling", &["soft", MODEL, DPDK]),
+        ("queue-overhead", "queue-scaling", &["soft", MODEL, DPDK]),
     );
 
     in_its_files!();

@@ -12,13 +12,13 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{EFFECT, put_effects};
-use super::{Experiment, LINUX, LoadTrialResult, MODEL, in_its_files, named};
+use super::{CARDS, Experiment, LoadTrialResult, in_its_files, named};
 
 /// The experiment.
 pub(crate) struct RuleRate;
 
 impl Experiment for RuleRate {
-    named!("rule_rate", ("rule-rate", "rule-rate", &["soft", MODEL, LINUX]));
+    named!("rule_rate", ("rule-rate", "rule-rate", CARDS));
 
     in_its_files!(published);
 

@@ -4,11 +4,13 @@
 use niclab_load::clock::Clock;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::pair::PlanWork;
+
 /// Operations that may be on their way; what is due beyond them is asked for when there is room.
 const ASKED_MAX: usize = 4_096;
 
 /// The forwarding core's end: asks for each operation when it is due.
-pub(super) struct OperationRequester {
+pub struct OperationRequester {
     /// When each was asked for.
     asked: Producer<u64>,
     at: usize,
@@ -33,13 +35,13 @@ pub(super) fn requester(
 
 impl OperationRequester {
     /// The measured part has begun, at this time.
-    pub(super) fn opened(&mut self, at_ns: u64) {
+    pub fn opened(&mut self, at_ns: u64) {
         self.opened_ns = Some(at_ns);
     }
 
     /// Asks for what is due.
     #[inline]
-    pub(super) fn turn(&mut self) {
+    pub fn turn(&mut self) {
         if let Some(opened_ns) = self.opened_ns.filter(|_| self.at < self.count) {
             self.ask(opened_ns, self.clock.now_ns());
         }
@@ -51,6 +53,24 @@ impl OperationRequester {
         while self.at < due && self.asked.push(now_ns).is_ok() {
             self.at += 1;
         }
+    }
+}
+
+/// On the core that polls: asking is cheap, and never waits for frames.
+impl PlanWork for OperationRequester {
+    fn opened(&mut self, at_ns: u64) {
+        OperationRequester::opened(self, at_ns);
+    }
+
+    #[inline]
+    fn turn(&mut self) -> u64 {
+        OperationRequester::turn(self);
+        0
+    }
+
+    #[inline]
+    fn is_behind(&self) -> bool {
+        true
     }
 }
 

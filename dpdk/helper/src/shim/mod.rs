@@ -2,8 +2,11 @@
 //!
 //! The only module with unsafe code. The rules it keeps: a queue is used by one thread at a time (a
 //! queue handle is not `Clone` and needs `&mut`); a frame belongs to one [`DpdkBurst`] until it is
-//! sent or given back; pools, rings and ports live as long as the process: nobody frees them.
+//! sent or given back; pools, rings and ports live as long as the process: nobody frees them. The
+//! rules of a port are in `flow`.
 #![allow(unsafe_code)]
+
+pub mod flow;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -61,12 +64,64 @@ pub struct Stats {
     pub tx_errors: u64,
 }
 
+/// How a port is set up (`struct nl_port_shape`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortShape {
+    /// Receive queues; frames are spread over several of them by RSS.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// Descriptors of each, as far as the port has them.
+    pub slots: u16,
+    /// Operation queues of rules; 0: none.
+    pub flow_queues: u16,
+    /// Operations that each of these holds.
+    pub flow_queue_size: u32,
+    /// Most rules at a time through them.
+    pub rules_max: u32,
+    /// The MTU, bytes.
+    pub mtu: u32,
+}
+
+/// `struct nl_rss`.
+#[repr(C)]
+struct RawRss {
+    types: u64,
+    key_len: u16,
+    entries: u16,
+    key: [u8; 128],
+    table: [u16; 512],
+}
+
+/// `struct nl_xstat`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawXstat {
+    name: [c_char; 64],
+    value: u64,
+}
+
+/// How a port spreads frames over its queues, as it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRss {
+    /// Hash types, in the bits of `niclab_nic::rss::HashTypes`.
+    pub types: u32,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The table; empty where it is unknown.
+    pub table: Vec<u16>,
+}
+
+const _: () = assert!(size_of::<PortShape>() == 20 && size_of::<RawRss>() == 1168);
+const _: () = assert!(size_of::<RawXstat>() == 72);
 const _: () = assert!(size_of::<RawPortInfo>() == 108);
 const _: () = assert!(size_of::<Stats>() == 48);
 
 unsafe extern "C" {
     fn nl_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
     fn nl_version() -> *const c_char;
+    fn nl_attach(device: *const c_char) -> c_int;
     fn nl_thread_enter() -> c_int;
     fn nl_thread_leave();
     fn nl_ports(ports: *mut u16, max: u16) -> u16;
@@ -75,15 +130,22 @@ unsafe extern "C" {
     fn nl_ring_room(ring: *const RteRing) -> u32;
     fn nl_ring_port(name: *const c_char, rx: *mut RteRing, tx: *mut RteRing) -> c_int;
     fn nl_pool(name: *const c_char, frames: u32, data_len: u16) -> *mut Mempool;
-    fn nl_port_configure(port: u16, pool: *mut Mempool, slots: u16, mtu: u32) -> c_int;
+    fn nl_port_configure(
+        port: u16,
+        pool: *mut Mempool,
+        shape: *const PortShape,
+        error: *mut flow::RawFlowError,
+    ) -> c_int;
+    fn nl_port_rss(port: u16, rss: *mut RawRss) -> c_int;
+    fn nl_port_firmware(port: u16, text: *mut c_char, len: u32) -> c_int;
+    fn nl_port_xstats(port: u16, stats: *mut RawXstat, max: u32) -> c_int;
     fn nl_port_start(port: u16) -> c_int;
     fn nl_port_stop(port: u16) -> c_int;
     fn nl_port_link(port: u16) -> c_int;
-    fn nl_flow_validate(port: u16) -> c_int;
     fn nl_port_stats(port: u16, stats: *mut Stats) -> c_int;
-    fn nl_tx_full(port: u16, ahead: u16) -> c_int;
-    fn nl_rx_burst(port: u16, frames: *mut *mut Mbuf, count: u16) -> u16;
-    fn nl_tx_burst(port: u16, frames: *mut *mut Mbuf, count: u16) -> u16;
+    fn nl_tx_full(port: u16, queue: u16, ahead: u16) -> c_int;
+    fn nl_rx_burst(port: u16, queue: u16, frames: *mut *mut Mbuf, count: u16) -> u16;
+    fn nl_tx_burst(port: u16, queue: u16, frames: *mut *mut Mbuf, count: u16) -> u16;
     fn nl_alloc(pool: *mut Mempool, frames: *mut *mut Mbuf, count: u16) -> c_int;
     fn nl_free(frames: *mut *mut Mbuf, count: u16);
     fn nl_data(frames: *mut *mut Mbuf, data: *mut *mut u8, lens: *mut u16, count: u16);
@@ -146,6 +208,13 @@ impl Dpdk {
         // SAFETY: the shim writes at most as many as the length that it gets.
         let count = unsafe { nl_ports(ids.as_mut_ptr(), ids.len() as u16) };
         ids[..usize::from(count)].iter().map(|&id| Port::new(id)).collect()
+    }
+
+    /// Makes a port of a virtual device, such as `net_af_packet0,iface=tap0`.
+    pub fn attach(&self, device: &str) -> Result<(), Refusal> {
+        let text = CString::new(device).map_err(|e| Refusal(format!("{device}: {e}")))?;
+        // SAFETY: DPDK is started; it copies the text.
+        check(device, unsafe { nl_attach(text.as_ptr()) })
     }
 
     /// A ring of `slots` places.
@@ -215,13 +284,15 @@ pub struct PortInfo {
 /// A port.
 pub struct Port {
     id: u16,
-    /// Held by the queues, too, so that there is one of each at a time.
+    /// Held by the queues and rules, too, so that there is one of each at a time.
     queues: Arc<()>,
+    /// Held by those who have rules of the port.
+    flows: Arc<()>,
 }
 
 impl Port {
     fn new(id: u16) -> Port {
-        Port { id, queues: Arc::new(()) }
+        Port { id, queues: Arc::new(()), flows: Arc::new(()) }
     }
 
     /// What it says about itself.
@@ -241,36 +312,80 @@ impl Port {
         })
     }
 
-    /// Sets the port up anew with one queue each way and starts it. The queues of an earlier start
-    /// must be gone.
+    /// Sets the port up anew and starts it. The queues and rules of an earlier start must be gone.
+    ///
+    /// # Errors
+    /// What DPDK or the driver says against it.
+    ///
+    /// # Panics
+    /// If a queue or [`flow::Flows`] of the port still exist.
     pub fn start(
         &mut self,
         pool: &Pool,
-        slots: u16,
-        mtu: u32,
-    ) -> Result<(RxQueue, TxQueue), Refusal> {
+        shape: &PortShape,
+    ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), Refusal> {
         assert_eq!(Arc::strong_count(&self.queues), 1, "the port's queues are in use");
-        // SAFETY: nobody uses the port's queues, see above; the pool is never freed.
-        unsafe {
+        let mut error = flow::FlowErrorCell::new();
+        // SAFETY: nobody uses the port's queues or rules, see above; the pool is never freed.
+        let configured = unsafe {
             // A port that is not running yet has nothing to stop.
             nl_port_stop(self.id);
-            check("setting a port up", nl_port_configure(self.id, pool.pool.as_ptr(), slots, mtu))?;
-            check("starting a port", nl_port_start(self.id))?;
+            nl_port_configure(self.id, pool.pool.as_ptr(), shape, error.at())
+        };
+        if configured < 0 {
+            let refusal = error.refusal();
+            let of_rules = (refusal.number != 0).then(|| format!("operation queues: {refusal}"));
+            return Err(
+                of_rules.map_or_else(|| Refusal::of("setting a port up", configured), Refusal)
+            );
         }
+        // SAFETY: it is set up, and nobody uses it.
+        check("starting a port", unsafe { nl_port_start(self.id) })?;
         let queues = || Arc::clone(&self.queues);
-        Ok((RxQueue(self.id, queues()), TxQueue(self.id, queues())))
+        let rx = (0..shape.rx_queues).map(|queue| RxQueue(self.id, queue, queues()));
+        let tx = (0..shape.tx_queues).map(|queue| TxQueue(self.id, queue, queues()));
+        Ok((rx.collect(), tx.collect()))
+    }
+
+    /// The port's number in DPDK.
+    pub fn number(&self) -> u16 {
+        self.id
+    }
+
+    /// How it spreads frames over its queues.
+    pub fn rss(&self) -> Result<PortRss, Refusal> {
+        let mut raw = MaybeUninit::<RawRss>::zeroed();
+        // SAFETY: the port exists as long as the process; zeros are a value of the structure.
+        let raw = unsafe {
+            check("reading RSS", nl_port_rss(self.id, raw.as_mut_ptr()))?;
+            raw.assume_init()
+        };
+        let (key, table) = (&raw.key[..raw.key_len.into()], &raw.table[..raw.entries.into()]);
+        Ok(PortRss { types: raw.types as u32, key: key.to_vec(), table: table.to_vec() })
+    }
+
+    /// The version of its firmware; `None` where its driver does not tell.
+    pub fn firmware(&self) -> Option<String> {
+        let mut bytes = [0; 128];
+        // SAFETY: the shim writes at most as many bytes as it is told.
+        let result = unsafe { nl_port_firmware(self.id, bytes.as_mut_ptr(), 128) };
+        Some(text(&bytes)).filter(|text| result >= 0 && !text.is_empty())
+    }
+
+    /// The counters of its driver, by name.
+    pub fn xstats(&self) -> Result<Vec<(String, u64)>, Refusal> {
+        let mut raw = vec![RawXstat { name: [0; 64], value: 0 }; 256];
+        // SAFETY: the shim writes at most as many as it is told.
+        let count = unsafe { nl_port_xstats(self.id, raw.as_mut_ptr(), raw.len() as u32) };
+        check("reading the driver's counters", count)?;
+        raw.truncate(count as usize);
+        Ok(raw.iter().map(|stat| (text(&stat.name), stat.value)).collect())
     }
 
     /// Whether it has a link.
     pub fn has_link(&self) -> bool {
         // SAFETY: the port exists as long as the process.
         unsafe { nl_port_link(self.id) == 1 }
-    }
-
-    /// Whether it would take a rule; what it says where not.
-    pub fn takes_rules(&self) -> Result<(), Refusal> {
-        // SAFETY: as in `has_link`.
-        check("rule", unsafe { nl_flow_validate(self.id) })
     }
 
     /// Its counters now.
@@ -292,8 +407,8 @@ fn text(bytes: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The receive queue of a started port.
-pub struct RxQueue(u16, #[allow(dead_code)] Arc<()>);
+/// A receive queue of a started port.
+pub struct RxQueue(u16, u16, #[allow(dead_code)] Arc<()>);
 
 impl RxQueue {
     /// The port's counters now; they may be read beside the traffic.
@@ -302,15 +417,15 @@ impl RxQueue {
     }
 }
 
-/// The transmit queue of a started port.
-pub struct TxQueue(u16, #[allow(dead_code)] Arc<()>);
+/// A transmit queue of a started port.
+pub struct TxQueue(u16, u16, #[allow(dead_code)] Arc<()>);
 
 impl TxQueue {
     /// Whether a burst finds room, as far as the driver tells.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         // SAFETY: the port is started and this thread has its queue.
-        unsafe { nl_tx_full(self.0, BURST as u16 - 1) == 0 }
+        unsafe { nl_tx_full(self.0, self.1, BURST as u16 - 1) == 0 }
     }
 }
 
@@ -344,7 +459,8 @@ impl DpdkBurst {
     pub fn receive(&mut self, queue: &mut RxQueue) -> usize {
         self.give_back();
         // SAFETY: the port is started and this thread has its queue; there is room for BURST.
-        let count = unsafe { nl_rx_burst(queue.0, self.frames.as_mut_ptr(), BURST as u16) };
+        let count =
+            unsafe { nl_rx_burst(queue.0, queue.1, self.frames.as_mut_ptr(), BURST as u16) };
         self.count = usize::from(count);
         self.find_data(0);
         // Nobody says how much room they have.
@@ -419,7 +535,7 @@ impl DpdkBurst {
     pub fn send(&mut self, queue: &mut TxQueue, count: usize) -> usize {
         let count = count.min(self.count);
         // SAFETY: the port is started and this thread has its queue; the frames are ours.
-        let sent = unsafe { nl_tx_burst(queue.0, self.frames.as_mut_ptr(), count as u16) };
+        let sent = unsafe { nl_tx_burst(queue.0, queue.1, self.frames.as_mut_ptr(), count as u16) };
         let sent = usize::from(sent);
         self.frames.copy_within(sent..self.count, 0);
         self.data.copy_within(sent..self.count, 0);

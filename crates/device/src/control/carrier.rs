@@ -1,33 +1,27 @@
-//! The control side of the soft device: carries out a plan's operations while packets flow.
+//! Carries out the operations of a plan while packets flow.
 
 use std::ops::Range;
 
 use niclab_load::clock::Clock;
 use niclab_load::{Control, FLOWS_PROBED_MAX, Latency};
-use niclab_nic::rule::Rule;
-use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, Transaction};
 use rtrb::Consumer;
 
-use super::operation_requests::{OperationRequester, requester};
-use super::steps::{RuleOperation, Steps, TemplateTables};
-use super::{InstalledBlock, broken};
+use super::requests::{OperationRequester, requester};
+use super::{
+    BATCH_MAX, CallResult, InstalledBlock, Patterns, PlacedResult, RuleTarget, Steps, bad,
+};
 use crate::face::DeviceError;
+use crate::pair::PlanWork;
 use crate::plan::{CallMode, RulesPlan};
 
-/// Operations that are handed over at a time: as many as an application has room for in a burst's
-/// work, and few enough to stay in the cache.
-const QUEUED_MAX: usize = 256;
-
-/// Operations that an operation queue takes at a time: the two halves of replacements.
-const QUEUE_SIZE: usize = 2 * QUEUED_MAX;
-
-/// The mark of the first half of a replacement in the queue.
-const GONE: u64 = u64::MAX;
-
 /// A plan that is being carried out.
-pub(super) struct Carrier<'a> {
-    caller: Caller<'a>,
-    steps: Steps<'a>,
+pub struct Carrier<'a, T: RuleTarget<'a>> {
+    target: T,
+    steps: Steps<'a, T::Id>,
+    calls: CallMode,
+    /// Room for what is handed over next, by its place, and for what became of it.
+    batch: Vec<(usize, T::Call)>,
+    results: Vec<PlacedResult<T::Id, T::Error>>,
     /// When the other core asked for each, where it is another that does.
     asked: Option<Consumer<u64>>,
     /// Operations carried out.
@@ -48,48 +42,20 @@ pub(super) struct Carrier<'a> {
     control: Control,
 }
 
-/// How the NIC is called.
-enum Caller<'a> {
-    Single(&'a mut Nic),
-    Queue {
-        nic: &'a mut Nic,
-        queue: OperationQueue,
-        /// The templates of the rules that it brings.
-        tables: Option<TemplateTables>,
-        /// Room for what is handed over next, by its place, and for what became of it.
-        steps: Vec<(usize, Option<RuleOperation<'a>>)>,
-        became: Vec<Became>,
-    },
-    /// Until it is committed.
-    Transaction(Option<Transaction<'a>>),
-}
-
-/// The result of the operation at a place, or of the first half of a replacement.
-type Became = (u64, Result<RuleId, RuleError>);
-
-/// Why there are no template tables for the rules of a plan.
-pub(super) fn untabled(error: RuleError) -> DeviceError {
-    match error {
-        RuleError::TemplateUnfit { .. } => {
-            let capability = "rules that look into tunnels through an operation queue";
-            DeviceError::lacks(capability)
-        }
-        error => bad(error.to_string()),
-    }
-}
-
-pub(super) fn bad(reason: String) -> DeviceError {
-    DeviceError::BadPlan { reason }
-}
-
-impl<'a> Carrier<'a> {
-    /// Prepares a plan. `blocks` are those of the set-up.
-    pub(super) fn new(
+impl<'a, T: RuleTarget<'a>> Carrier<'a, T> {
+    /// Prepares a plan for a load of this length, nanoseconds. `patterns` are those of the rules
+    /// that it creates ([`Patterns::of_plan`]), `blocks` those of the set-up; `target` makes the
+    /// device's side for the operations.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadPlan`] for a plan that does not fit the load or the set-up;
+    /// [`DeviceError::NotSupported`]; those of `target`.
+    pub fn new(
         plan: &'a RulesPlan,
-        nic: &'a mut Nic,
-        blocks: &'a [InstalledBlock],
+        (patterns, blocks): (Option<&'a Patterns>, &'a [InstalledBlock<T::Id>]),
         duration_ns: u64,
-    ) -> Result<Carrier<'a>, DeviceError> {
+        target: impl FnOnce(&Steps<'a, T::Id>) -> Result<T, DeviceError>,
+    ) -> Result<Carrier<'a, T>, DeviceError> {
         if plan.start_ns >= duration_ns {
             let (start_ns, reason) = (plan.start_ns, "begins when the load has ended");
             return Err(bad(format!("start_ns {start_ns}: it {reason}, after {duration_ns} ns")));
@@ -99,38 +65,37 @@ impl<'a> Carrier<'a> {
                 "threads {threads}: beside a load there are none of their own"
             )));
         }
-        let steps = Steps::of(plan, blocks, duration_ns - plan.start_ns)?;
-        Carrier::carrying(plan, nic, steps, duration_ns)
+        let steps = Steps::of(plan, patterns, blocks, duration_ns - plan.start_ns)?;
+        let target = target(&steps)?;
+        Ok(Carrier::carrying(plan, steps, duration_ns, target))
     }
 
     /// Prepares the end of the rules that were created.
-    pub(super) fn destroying(
+    ///
+    /// # Errors
+    /// Those of `target`.
+    pub fn destroying(
         plan: &'a RulesPlan,
-        nic: &'a mut Nic,
-        ids: Vec<Option<RuleId>>,
-    ) -> Result<Carrier<'a>, DeviceError> {
-        Carrier::carrying(plan, nic, Steps::destroying(ids), u64::MAX)
+        ids: Vec<Option<T::Id>>,
+        target: impl FnOnce(&Steps<'a, T::Id>) -> Result<T, DeviceError>,
+    ) -> Result<Carrier<'a, T>, DeviceError> {
+        let steps = Steps::destroying(ids);
+        let target = target(&steps)?;
+        Ok(Carrier::carrying(plan, steps, u64::MAX, target))
     }
 
     fn carrying(
         plan: &RulesPlan,
-        nic: &'a mut Nic,
-        steps: Steps<'a>,
+        steps: Steps<'a, T::Id>,
         duration_ns: u64,
-    ) -> Result<Carrier<'a>, DeviceError> {
-        let caller = match plan.calls {
-            CallMode::Single => Caller::Single(nic),
-            CallMode::Queue => {
-                let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
-                let tables = steps.tables(nic).map_err(untabled)?;
-                let (steps, became) = (Vec::new(), Vec::new());
-                Caller::Queue { nic, queue, tables, steps, became }
-            }
-            CallMode::Transaction => Caller::Transaction(Some(nic.transaction())),
-        };
+        target: T,
+    ) -> Carrier<'a, T> {
         let count = steps.len();
-        Ok(Carrier {
-            caller,
+        Carrier {
+            target,
+            calls: plan.calls,
+            batch: Vec::new(),
+            results: Vec::new(),
             asked: None,
             at: 0,
             slice: plan.slice.map_or(count, |slice| slice.max(1) as usize),
@@ -152,31 +117,22 @@ impl<'a> Carrier<'a> {
                 ..Control::default()
             },
             steps,
-        })
+        }
     }
 
     /// What was done, and the rules that stand where the plan worked. A transaction that was not
     /// committed is taken back.
-    pub(super) fn end(mut self) -> (Control, Vec<Option<RuleId>>) {
-        match self.caller {
-            Caller::Single(_) | Caller::Transaction(None) => {}
-            Caller::Queue { nic, queue, tables, .. } => {
-                drop(queue);
-                nic.serve(0);
-                // They are this control's own and known to the NIC.
-                let _ = tables.map(|tables| tables.destroy(nic));
-            }
-            Caller::Transaction(Some(_)) => {
-                self.control.done = 0;
-                self.steps.take_back();
-            }
+    pub fn end(mut self) -> (Control, Vec<Option<T::Id>>) {
+        if !self.target.end() {
+            self.control.done = 0;
+            self.steps.take_back();
         }
         (self.control, self.steps.into_ids())
     }
 
     /// Leaves it to the core that forwards to ask for the operations, where each has a moment at
     /// which it is due.
-    pub(super) fn requester(&mut self) -> Option<OperationRequester> {
+    pub fn requester(&mut self) -> Option<OperationRequester> {
         let each_ns = self.steps.interval_ns()?;
         let (asker, asked) = requester(self.steps.len(), self.start_ns, each_ns);
         self.asked = Some(asked);
@@ -194,7 +150,7 @@ impl<'a> Carrier<'a> {
 
     /// Carries everything out at once, without packets. Time runs in calls alone: making the
     /// patterns of rules is left out.
-    pub(super) fn alone(&mut self) {
+    pub fn alone(&mut self) {
         self.opened(self.clock.now_ns());
         while self.control.ended_ns.is_none() {
             self.turn();
@@ -206,7 +162,7 @@ impl<'a> Carrier<'a> {
 
     /// `true` where a whole turn's operations are due and packets have kept them waiting.
     #[inline]
-    pub(super) fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         let Some(opened_ns) = self.opened_ns.filter(|_| self.steps.interval_ns().is_some()) else {
             return false;
         };
@@ -228,13 +184,13 @@ impl<'a> Carrier<'a> {
 
     fn carry_out(&mut self, since_ns: u64) {
         let end = self.due(since_ns).min(self.at.saturating_add(self.slice));
-        match self.caller {
-            Caller::Single(_) | Caller::Transaction(_) => {
+        match self.calls {
+            CallMode::Single | CallMode::Transaction => {
                 (self.at..end).for_each(|at| self.called(at));
             }
-            Caller::Queue { .. } => {
+            CallMode::Queue => {
                 while self.at < end {
-                    let some = end.min(self.at + QUEUED_MAX).min(self.at + self.steps.places());
+                    let some = end.min(self.at + BATCH_MAX).min(self.at + self.steps.places());
                     self.queued(some);
                     self.at = some;
                 }
@@ -263,32 +219,10 @@ impl<'a> Carrier<'a> {
         if self.asked.is_some() {
             self.take(self.clock.now_ns());
         }
-        let Some(step) = self.steps.at(at) else { return self.skip() };
+        let Some(operation) = self.steps.at(at) else { return self.skip() };
+        let call = self.target.prepare(operation);
         let begun_ns = self.clock.now_ns();
-        let mut is_gone = false;
-        let result = match &mut self.caller {
-            Caller::Single(nic) => match step {
-                RuleOperation::Create(rule) => nic.create(&rule).map(Some),
-                RuleOperation::Update(id, actions) => nic.update(id, actions).map(|()| Some(id)),
-                RuleOperation::Modify(id, rule) => nic.modify(id, &rule).map(|()| Some(id)),
-                RuleOperation::Destroy(id) => nic.destroy(id).map(|()| None),
-                RuleOperation::Renew(id, rule) => nic.destroy(id).and_then(|()| {
-                    is_gone = true;
-                    nic.create(&rule).map(Some)
-                }),
-            },
-            Caller::Transaction(Some(open)) => match step {
-                RuleOperation::Create(rule) => open.create(&rule).map(Some),
-                RuleOperation::Update(id, actions) => open.update(id, actions).map(|()| Some(id)),
-                RuleOperation::Modify(id, rule) => open.modify(id, &rule).map(|()| Some(id)),
-                RuleOperation::Destroy(id) => open.destroy(id).map(|()| None),
-                RuleOperation::Renew(id, rule) => open.destroy(id).and_then(|()| {
-                    is_gone = true;
-                    open.create(&rule).map(Some)
-                }),
-            },
-            Caller::Queue { .. } | Caller::Transaction(None) => return,
-        };
+        let result = self.target.call(call);
         let took_ns = self.clock.now_ns() - begun_ns;
         self.time_lateness(at..at + 1, begun_ns + took_ns);
         if self.control.late.is_some() && at < FLOWS_PROBED_MAX as usize {
@@ -296,17 +230,16 @@ impl<'a> Carrier<'a> {
             self.control.each_begun_ns.push(begun_ns.saturating_sub(opened_ns));
         }
         self.timed(took_ns);
-        self.count(at, result, is_gone);
+        self.count(at, result);
     }
 
     /// Makes the operations of a transaction visible.
     fn commit(&mut self) {
-        let Caller::Transaction(transaction) = &mut self.caller else { return };
         let begun_ns = self.clock.now_ns();
-        let committed = transaction.take().map(Transaction::commit);
+        let Some(committed) = self.target.commit() else { return };
         let took_ns = self.clock.now_ns() - begun_ns;
         self.timed(took_ns);
-        let Some(Err(error)) = committed else { return };
+        let Err(error) = committed else { return };
         self.control.refused = self.control.planned;
         self.control.done = 0;
         self.control.refusal.get_or_insert_with(|| error.to_string());
@@ -319,61 +252,23 @@ impl<'a> Carrier<'a> {
             let now_ns = self.clock.now_ns();
             (self.at..end).for_each(|_| self.take(now_ns));
         }
-        let Caller::Queue { nic, queue, tables, steps, became } = &mut self.caller else { return };
-        steps.extend((self.at..end).map(|at| (at, self.steps.at(at))));
-        let mut became = std::mem::take(became);
-        let begun_ns = self.clock.now_ns();
-        let mut skipped = 0;
-        for (at, step) in steps.drain(..) {
-            let unknown = || RuleError::TemplateUnknown;
-            let made = |rule: &Rule<'_>| tables.as_ref().ok_or_else(unknown)?.rule(&rule.pattern);
-            let operation = match step {
-                None => {
-                    skipped += 1;
-                    continue;
-                }
-                Some(RuleOperation::Create(rule)) => made(&rule).map(Operation::CreateIn),
-                Some(RuleOperation::Renew(id, rule)) => made(&rule).map(|rule| {
-                    // The queue is empty and takes as many as there are.
-                    let _ = queue.put(Operation::Destroy(id), GONE);
-                    Operation::CreateIn(rule)
-                }),
-                Some(RuleOperation::Update(id, _)) => {
-                    let actions =
-                        tables.as_ref().ok_or_else(unknown).and_then(TemplateTables::actions);
-                    actions.map(|actions| Operation::UpdateIn(id, actions))
-                }
-                Some(RuleOperation::Destroy(id)) => Ok(Operation::Destroy(id)),
-                // Plans with whole rules for the queue were refused.
-                Some(RuleOperation::Modify(..)) => Err(RuleError::TemplateUnknown),
-            };
-            match operation {
-                Ok(operation) => drop(queue.put(operation, at as u64)),
-                Err(error) => became.push((at as u64, Err(error))),
+        let (mut batch, mut results) =
+            (std::mem::take(&mut self.batch), std::mem::take(&mut self.results));
+        for at in self.at..end {
+            match self.steps.at(at) {
+                Some(operation) => batch.push((at, self.target.prepare(operation))),
+                None => self.skip(),
             }
         }
-        queue.push();
-        nic.serve(QUEUE_SIZE);
-        while let Ok(Some(done)) = queue.pull() {
-            became.push((done.user, done.result));
-        }
+        let begun_ns = self.clock.now_ns();
+        self.target.batch(&mut batch, &mut results);
         let took_ns = self.clock.now_ns() - begun_ns;
         self.timed(took_ns);
         self.time_lateness(self.at..end, begun_ns + took_ns);
-        (0..skipped).for_each(|_| self.skip());
-        let mut is_gone = false;
-        for (user, result) in became.drain(..) {
-            if user == GONE {
-                is_gone = result.is_ok();
-                continue;
-            }
-            let stands = |id| (!self.steps.only_destroys()).then_some(id);
-            let result = result.map(stands);
-            self.count(user as usize, result, std::mem::take(&mut is_gone));
+        for (at, result) in results.drain(..) {
+            self.count(at, result);
         }
-        if let Caller::Queue { became: room, .. } = &mut self.caller {
-            *room = became;
-        }
+        (self.batch, self.results) = (batch, results);
     }
 
     /// An operation whose rule is not there: an earlier one of its place was refused.
@@ -389,10 +284,9 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Counts an operation; `is_gone` where the rule that it was on went, whatever became of the
-    /// rest.
-    fn count(&mut self, at: usize, result: Result<Option<RuleId>, RuleError>, is_gone: bool) {
-        match result {
+    /// Counts an operation.
+    fn count(&mut self, at: usize, result: CallResult<T::Id, T::Error>) {
+        match result.stands {
             Ok(stands) => {
                 self.control.done += 1;
                 self.steps.set_rule(at, stands);
@@ -400,23 +294,21 @@ impl<'a> Carrier<'a> {
             Err(error) => {
                 self.control.refused += 1;
                 self.control.refusal.get_or_insert_with(|| error.to_string());
-                if is_gone {
+                if result.is_gone {
                     self.steps.set_rule(at, None);
                 }
             }
         }
     }
-}
 
-impl Carrier<'_> {
     /// The measured part has begun, at this time of the process's clock.
-    pub(super) fn opened(&mut self, at_ns: u64) {
+    pub fn opened(&mut self, at_ns: u64) {
         self.opened_ns = Some(at_ns);
     }
 
     /// Carries out what is due; how long that took, nanoseconds.
     #[inline]
-    pub(super) fn turn(&mut self) -> u64 {
+    pub fn turn(&mut self) -> u64 {
         self.turn_ns = 0;
         let Some(opened_ns) = self.opened_ns.filter(|_| self.control.ended_ns.is_none()) else {
             return 0;
@@ -439,5 +331,25 @@ impl Carrier<'_> {
             }
         }
         self.turn_ns
+    }
+}
+
+impl<'a, T> PlanWork for Carrier<'a, T>
+where
+    T: RuleTarget<'a, Id: Send, Call: Send, Error: Send> + Send,
+    Steps<'a, T::Id>: Send,
+{
+    fn opened(&mut self, at_ns: u64) {
+        Carrier::opened(self, at_ns);
+    }
+
+    #[inline]
+    fn turn(&mut self) -> u64 {
+        Carrier::turn(self)
+    }
+
+    #[inline]
+    fn is_behind(&self) -> bool {
+        Carrier::is_behind(self)
     }
 }

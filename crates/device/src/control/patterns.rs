@@ -1,16 +1,19 @@
 //! The patterns of the rules of a block: one for each, made when it is asked for.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use niclab_nic::rule::Pattern;
+use niclab_nic::rule::item::{Item, ItemMatch};
 use niclab_packet::flow::{FiveTuple, FlowSet, Transport};
 
 use crate::face::{DeviceError, RuleBlock};
+use crate::plan::{RuleWork, RulesPlan};
 use crate::soft::bad_load;
 use crate::stack::Stack;
 
 /// The patterns of a block.
-pub(crate) enum Patterns {
+pub enum Patterns {
     /// One, of every frame.
     Any,
     /// One a flow: so many, and the flows, those behind the block's own included, as many again.
@@ -21,8 +24,23 @@ pub(crate) enum Patterns {
 }
 
 impl Patterns {
+    /// Those of the rules that a plan creates; `None` where it works on rules that are there.
+    ///
+    /// # Errors
+    /// As [`Patterns::of`].
+    pub fn of_plan(plan: &RulesPlan) -> Result<Option<Patterns>, DeviceError> {
+        match &plan.work {
+            RuleWork::Create(block) => Patterns::of(block).map(Some),
+            RuleWork::Change { .. } | RuleWork::Renew { .. } => Ok(None),
+        }
+    }
+
     /// Those of a block; none of a file.
-    pub(crate) fn of(block: &RuleBlock) -> Result<Patterns, DeviceError> {
+    ///
+    /// # Errors
+    /// [`DeviceError::BadPlan`] where the block has more rules than flows, or is a file;
+    /// [`DeviceError::BadLoad`] for a flow set that is none.
+    pub fn of(block: &RuleBlock) -> Result<Patterns, DeviceError> {
         match block {
             RuleBlock::Any { .. } => Ok(Patterns::Any),
             RuleBlock::File { .. } => {
@@ -50,7 +68,9 @@ impl Patterns {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Rules of the block.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         match self {
             Patterns::Any => 1,
             Patterns::FiveTuples(_, count) => *count,
@@ -67,11 +87,24 @@ impl Patterns {
         }
     }
 
+    /// The pattern at a place.
     pub(crate) fn get(&self, at: usize) -> Pattern {
         match self {
             Patterns::Any => Pattern::any(),
             Patterns::FiveTuples(flows, _) => five_tuple(&flows[at]),
             Patterns::Stack(stack, numbers) => stack.pattern(numbers.start + at as u32),
+        }
+    }
+
+    /// The items of the pattern at a place; of a flow without its source port where `is_wide`.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn items(&self, at: usize, is_wide: bool) -> Vec<ItemMatch> {
+        match self {
+            Patterns::Any => vec![ItemMatch::any(Item::Eth)],
+            Patterns::FiveTuples(flows, _) => flow_items(&flows[at], is_wide),
+            Patterns::Stack(stack, numbers) => stack.items(numbers.start + at as u32),
         }
     }
 
@@ -82,6 +115,35 @@ impl Patterns {
             Patterns::Any | Patterns::Stack(..) => self.get(at),
         }
     }
+}
+
+/// The items of a flow's pattern; a wide one leaves the source port out.
+fn flow_items(tuple: &FiveTuple, is_wide: bool) -> Vec<ItemMatch> {
+    let number = |address: IpAddr| match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    let ip = if tuple.src.is_ipv4() { Item::Ipv4 } else { Item::Ipv6 };
+    let transport = match tuple.proto {
+        Transport::Udp => Item::Udp,
+        Transport::Tcp => Item::Tcp,
+    };
+    let sport = (!is_wide).then_some(("src", u128::from(tuple.sport)));
+    let ports = sport.into_iter().chain([("dst", u128::from(tuple.dport))]);
+    let addresses = [("src", number(tuple.src)), ("dst", number(tuple.dst))];
+    vec![ItemMatch::any(Item::Eth), exact(ip, addresses), exact(transport, ports)]
+}
+
+/// An item with these values of fields.
+fn exact(item: Item, values: impl IntoIterator<Item = (&'static str, u128)>) -> ItemMatch {
+    let mut found = ItemMatch::any(item);
+    for (name, value) in values {
+        if let Some(field) = item.field(name) {
+            field.put(&mut found.spec, value);
+            field.put(&mut found.mask, field.ones());
+        }
+    }
+    found
 }
 
 /// The pattern of a flow.
@@ -97,4 +159,36 @@ fn without_sport(tuple: &FiveTuple) -> Pattern {
         Transport::Tcp => pattern.tcp(),
     };
     pattern.dport(tuple.dport)
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_nic::rule::compile;
+    use niclab_packet::flow::FlowSpec;
+
+    use super::*;
+
+    #[test]
+    fn items_and_patterns_are_of_the_same_packets() {
+        let flows = FlowSpec { count: 40, ..FlowSpec::default() };
+        let tuples = RuleBlock::FiveTuples {
+            group: 0,
+            priority: 0,
+            flows,
+            first: 0,
+            count: 20,
+            actions: vec![],
+        };
+        let stacks = Stack::ALL.into_iter().map(|(_, stack)| Patterns::Stack(stack, 7..27));
+        let of_block = Patterns::of(&tuples).unwrap();
+        for patterns in stacks.chain([Patterns::Any, of_block]) {
+            for at in 0..patterns.len() {
+                for is_wide in [false, true] {
+                    let of_items = compile::pattern(&patterns.items(at, is_wide)).unwrap();
+                    let of_place = if is_wide { patterns.wider(at) } else { patterns.get(at) };
+                    assert_eq!(of_items, of_place, "{of_place}");
+                }
+            }
+        }
+    }
 }

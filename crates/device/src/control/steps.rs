@@ -1,82 +1,47 @@
-//! The single operations of a plan on the soft device.
+//! The single operations of a plan.
 
-use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{
-    Nic, RuleError, RuleId, Template, TemplateAction, TemplateActions, TemplateRule, TemplateTable,
-};
-use niclab_packet::key::Key;
+use niclab_nic::rule::Action;
 
-use super::control::bad;
-use super::{InstalledBlock, Patterns};
+use super::{InstalledBlock, Patterns, PlannedRule, RuleOperation, bad};
 use crate::face::DeviceError;
 use crate::plan::{CallMode, OPERATIONS_PER_S_MAX, RuleChangeKind, RuleWork, RulesPlan};
 
-/// One operation.
-pub(super) enum RuleOperation<'a> {
-    Create(Rule<'a>),
-    Update(RuleId, &'a [Action]),
-    Modify(RuleId, Rule<'a>),
-    Destroy(RuleId),
-    /// This rule goes, that one comes.
-    Renew(RuleId, Rule<'a>),
-}
-
-/// Template tables for the rules of a plan, one a mask, and the numbers that each rule gives.
-pub(super) struct TemplateTables {
-    of: Vec<(Key, TemplateTable)>,
-    given: Vec<u32>,
-}
-
-impl TemplateTables {
-    /// A rule by the table of its mask.
-    #[inline]
-    pub(super) fn rule(&self, pattern: &Pattern) -> Result<TemplateRule, RuleError> {
-        let table = self.of.iter().find(|(mask, _)| mask == pattern.mask());
-        table.ok_or(RuleError::TemplateUnknown)?.1.rule(pattern.value(), &self.given)
-    }
-
-    /// The actions of a rule, whatever its mask is.
-    #[inline]
-    pub(super) fn actions(&self) -> Result<TemplateActions, RuleError> {
-        self.of.first().ok_or(RuleError::TemplateUnknown)?.1.actions(&self.given)
-    }
-
-    /// Takes them out of the card.
-    pub(super) fn destroy(self, nic: &mut Nic) -> Result<(), RuleError> {
-        self.of.iter().try_for_each(|(_, table)| nic.destroy_template_table(table))
-    }
-}
-
-/// Patterns that are looked at for their masks, beside the last.
-const MASKED_MAX: usize = 16;
+/// Rules that [`Steps::samples`] has, beside the last.
+const SAMPLES_MAX: usize = 16;
 
 /// The operations of a plan, and the rules that stand where it works.
-pub(super) struct Steps<'a> {
-    kind: StepKind<'a>,
+pub struct Steps<'a, I> {
+    kind: StepKind<'a, I>,
     /// One place a rule. Each operation is on the next place, and after the last on the first.
-    ids: Vec<Option<RuleId>>,
+    ids: Vec<Option<I>>,
     count: usize,
     /// From one operation to the next, where each is due at its own moment.
     interval_ns: Option<f64>,
 }
 
-enum StepKind<'a> {
-    Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
-    Change { block: &'a InstalledBlock, patterns: &'a Patterns, change: &'a RuleChangeKind },
-    Renew { block: &'a InstalledBlock, patterns: &'a Patterns },
+enum StepKind<'a, I> {
+    Create { group: u32, priority: u32, patterns: &'a Patterns, actions: &'a [Action] },
+    Change { block: &'a InstalledBlock<I>, patterns: &'a Patterns, change: &'a RuleChangeKind },
+    Renew { block: &'a InstalledBlock<I>, patterns: &'a Patterns },
     Destroy,
 }
 
-impl<'a> Steps<'a> {
-    /// Those of a plan that has `for_ns` to be carried out.
-    pub(super) fn of(
+impl<'a, I: Copy + PartialEq> Steps<'a, I> {
+    /// Those of a plan that has `for_ns` to be carried out. `patterns` are those of the rules that
+    /// it creates ([`Patterns::of_plan`]), `blocks` those of the set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadPlan`] for a plan that does not fit the set-up or names a number that is
+    /// out of range; [`DeviceError::NotSupported`] for changes of what rules match through a queue.
+    pub fn of(
         plan: &'a RulesPlan,
-        blocks: &'a [InstalledBlock],
+        patterns: Option<&'a Patterns>,
+        blocks: &'a [InstalledBlock<I>],
         for_ns: u64,
-    ) -> Result<Steps<'a>, DeviceError> {
+    ) -> Result<Steps<'a, I>, DeviceError> {
         let standing = |at: usize| match blocks.get(at) {
             None => Err(bad(format!("block {at}: the set-up has {}", blocks.len()))),
-            Some(block) => match &block.patterns {
+            Some(block) => match block.patterns() {
                 Some(patterns) => Ok((block, patterns)),
                 None => Err(bad(format!("block {at}: the rules of a file are not changed"))),
             },
@@ -90,14 +55,14 @@ impl<'a> Steps<'a> {
                 return Err(bad(format!("per_s {per_s}: use 1 to {OPERATIONS_PER_S_MAX}")));
             }
         };
-        let of = |kind, ids: Vec<Option<RuleId>>| {
+        let of = |kind, ids: Vec<Option<I>>| {
             let count = ids.len();
             Steps { kind, ids, count, interval_ns }
         };
-        let ids = |block: &InstalledBlock| block.ids.iter().copied().map(Some).collect();
+        let ids = |block: &InstalledBlock<I>| block.ids().iter().copied().map(Some).collect();
         match &plan.work {
             RuleWork::Create(block) => {
-                let patterns = Patterns::of(block)?;
+                let patterns = patterns.ok_or_else(|| bad("its rules have no patterns".into()))?;
                 let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
                 let places = vec![None; patterns.len()];
                 Ok(of(StepKind::Create { group, priority, patterns, actions }, places))
@@ -139,13 +104,14 @@ impl<'a> Steps<'a> {
     }
 
     /// The end of rules.
-    pub(super) fn destroying(ids: Vec<Option<RuleId>>) -> Steps<'a> {
-        let ids: Vec<Option<RuleId>> = ids.into_iter().filter(Option::is_some).collect();
+    pub fn destroying(ids: Vec<Option<I>>) -> Steps<'a, I> {
+        let ids: Vec<Option<I>> = ids.into_iter().filter(Option::is_some).collect();
         Steps { kind: StepKind::Destroy, count: ids.len(), ids, interval_ns: None }
     }
 
     /// Operations in all.
-    pub(super) fn len(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.count
     }
 
@@ -154,58 +120,54 @@ impl<'a> Steps<'a> {
         self.ids.len().max(1)
     }
 
-    /// `true` where the operations leave no rule.
-    pub(super) fn only_destroys(&self) -> bool {
-        matches!(self.kind, StepKind::Destroy)
-    }
-
     /// From one operation to the next, where each is due at its own moment.
     pub(super) fn interval_ns(&self) -> Option<f64> {
         self.interval_ns
     }
 
     /// The operation at this place; `None` where the rule is not there that it is on.
-    pub(super) fn at(&self, at: usize) -> Option<RuleOperation<'a>> {
+    pub fn at(&self, at: usize) -> Option<RuleOperation<'a, I>> {
         let places = self.places();
         let old = self.ids.get(at % places).copied().flatten();
+        let planned = |(group, priority, actions), patterns, at| PlannedRule {
+            group,
+            priority,
+            actions,
+            patterns,
+            at,
+            is_wide: false,
+        };
         match &self.kind {
             StepKind::Create { group, priority, patterns, actions } => {
-                let (group, priority) = (*group, *priority);
-                Some(RuleOperation::Create(Rule {
-                    group,
-                    priority,
-                    pattern: patterns.get(at),
-                    actions,
-                }))
+                let rule = planned((*group, *priority, *actions), *patterns, at);
+                Some(RuleOperation::Create(rule))
             }
             StepKind::Destroy => old.map(RuleOperation::Destroy),
             StepKind::Renew { block, patterns } => {
                 // The set-up has the first half of the flows.
-                let pattern = patterns.get((places + at) % (2 * places));
-                let (group, priority, actions) = (block.group, block.priority, &block.actions);
-                old.map(|old| RuleOperation::Renew(old, Rule { group, priority, pattern, actions }))
+                let rule = planned(block.place(), *patterns, (places + at) % (2 * places));
+                old.map(|old| RuleOperation::Renew(old, rule))
             }
             StepKind::Change { block, patterns, change } => {
-                let rule = |priority, pattern, actions| Rule {
-                    group: block.group,
-                    priority,
-                    pattern,
-                    actions,
-                };
-                let (priority, own) = (block.priority, &block.actions[..]);
+                let (group, priority, own) = block.place();
+                let rule =
+                    |priority, actions, at| planned((group, priority, actions), patterns, at);
                 old.map(|old| match change {
-                    RuleChangeKind::Actions(actions) => RuleOperation::Update(old, actions),
+                    RuleChangeKind::Actions(actions) => {
+                        RuleOperation::Update(old, rule(priority, actions, at))
+                    }
                     RuleChangeKind::Values => {
-                        RuleOperation::Modify(old, rule(priority, patterns.get(places + at), own))
+                        RuleOperation::Modify(old, rule(priority, own, places + at))
                     }
                     RuleChangeKind::Mask => {
-                        RuleOperation::Modify(old, rule(priority, patterns.wider(at), own))
+                        let rule = PlannedRule { is_wide: true, ..rule(priority, own, at) };
+                        RuleOperation::Modify(old, rule)
                     }
                     RuleChangeKind::Priority(priority) => {
-                        RuleOperation::Modify(old, rule(*priority, patterns.get(at), own))
+                        RuleOperation::Modify(old, rule(*priority, own, at))
                     }
                     RuleChangeKind::Anew(actions) => {
-                        RuleOperation::Renew(old, rule(priority, patterns.get(at), actions))
+                        RuleOperation::Renew(old, rule(priority, actions, at))
                     }
                 })
             }
@@ -213,7 +175,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The rule that stands at an operation's place now.
-    pub(super) fn set_rule(&mut self, at: usize, id: Option<RuleId>) {
+    pub(super) fn set_rule(&mut self, at: usize, id: Option<I>) {
         let places = self.places();
         if let Some(place) = self.ids.get_mut(at % places) {
             *place = id;
@@ -225,58 +187,41 @@ impl<'a> Steps<'a> {
         match &self.kind {
             StepKind::Create { .. } => self.ids.fill(None),
             StepKind::Change { block, .. } | StepKind::Renew { block, .. } => {
-                self.ids = block.ids.iter().copied().map(Some).collect();
+                self.ids = block.ids().iter().copied().map(Some).collect();
             }
             StepKind::Destroy => {}
         }
     }
 
     /// The rules that stand there in the end.
-    pub(super) fn into_ids(self) -> Vec<Option<RuleId>> {
+    pub(super) fn into_ids(self) -> Vec<Option<I>> {
         self.ids
     }
 
-    /// Template tables for all operations; `None` where none brings a rule.
-    pub(super) fn tables(&self, nic: &mut Nic) -> Result<Option<TemplateTables>, RuleError> {
-        let (group, priority, patterns, actions) = match &self.kind {
-            StepKind::Destroy => return Ok(None),
+    /// Some of the rules that the operations bring, for templates: the first ones and the last.
+    /// Empty where none brings a rule.
+    pub fn samples(&self) -> Vec<PlannedRule<'a>> {
+        let ((group, priority, actions), patterns) = match &self.kind {
+            StepKind::Destroy => return Vec::new(),
             StepKind::Create { group, priority, patterns, actions } => {
-                (*group, *priority, patterns, *actions)
+                ((*group, *priority, *actions), *patterns)
             }
             // The table that its rules are in, so that the card has no other than without a plan.
-            StepKind::Renew { block, patterns } => {
-                (block.group, block.priority, *patterns, &block.actions[..])
-            }
+            StepKind::Renew { block, patterns } => (block.place(), *patterns),
             StepKind::Change { block, patterns, change } => {
+                let (group, priority, own) = block.place();
                 let actions = match change {
                     RuleChangeKind::Actions(actions) | RuleChangeKind::Anew(actions) => actions,
                     RuleChangeKind::Values | RuleChangeKind::Mask | RuleChangeKind::Priority(_) => {
-                        &block.actions
+                        own
                     }
                 };
-                (block.group, block.priority, *patterns, &actions[..])
+                ((group, priority, actions), *patterns)
             }
         };
-        let mut given = Vec::new();
-        let varied = actions.iter().map(|action| match action {
-            Action::Queue(queue) => {
-                given.push(u32::from(*queue));
-                TemplateAction::Queue
-            }
-            other => TemplateAction::Same(other.clone()),
-        });
-        let actions: Vec<TemplateAction> = varied.collect();
-        let mut tables = TemplateTables { of: Vec::new(), given };
-        let last = patterns.len().checked_sub(1);
-        for at in (0..patterns.len().min(MASKED_MAX)).chain(last) {
-            let pattern = patterns.get(at);
-            if tables.of.iter().all(|(mask, _)| mask != pattern.mask()) {
-                let mask = *pattern.mask();
-                let template = Template { group, priority, pattern, actions: &actions };
-                tables.of.push((mask, nic.template_table(&template)?));
-            }
-        }
-        Ok(Some(tables))
+        let places = (0..patterns.len().min(SAMPLES_MAX)).chain(patterns.len().checked_sub(1));
+        let rule = |at| PlannedRule { group, priority, actions, patterns, at, is_wide: false };
+        places.map(rule).collect()
     }
 }
 

@@ -1,0 +1,244 @@
+//! Frames that show what a rule does: one that it must match, and one that it must not.
+//!
+//! A card may accept a rule and do something else, or nothing. So each kind of rule is tried with
+//! both frames before a figure of it is believed.
+
+use niclab_nic::rule::Pattern;
+use niclab_nic::rule::compile;
+use niclab_nic::rule::item::{Item, ItemMatch};
+use niclab_packet::LayerKind;
+use niclab_packet::stack::{Layer, build, walk};
+use niclab_packet::wire::{
+    MacAddress, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,
+};
+
+/// What the payload of a probe begins with: behind MPLS the first half byte is no version of IP.
+const MAGIC: [u8; 8] = *b"\xf0nlprobe";
+
+/// Length of the payload, bytes: the magic, the probe's number, and zeros. Every probe is longer
+/// than the shortest frame.
+const PAYLOAD_LEN: usize = 64;
+
+/// The probes of a rule, without FCS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// Its pattern matches this frame.
+    pub hit: Vec<u8>,
+    /// Its pattern does not match this one, which differs as little as possible; `None` where it
+    /// matches every frame.
+    pub miss: Option<Vec<u8>>,
+}
+
+impl Probes {
+    /// The probes of a pattern of these items, numbered `number` and `number + 1`; `None` where
+    /// niclab has no frame for it (fragments, or values that contradict each other).
+    pub fn of(items: &[ItemMatch], number: u64) -> Option<Probes> {
+        let pattern = compile::pattern(items).ok()?;
+        let hit = filled(&layers(items, number)?, items);
+        if !pattern.matches(&hit) {
+            return None;
+        }
+        let miss = miss(&pattern, items, number + 1);
+        Some(Probes { hit, miss })
+    }
+}
+
+/// The number of a probe; `None` of any other frame.
+pub fn number(frame: &[u8]) -> Option<u64> {
+    let at = frame.windows(MAGIC.len()).position(|bytes| bytes == MAGIC)? + MAGIC.len();
+    let number = frame.get(at..)?.first_chunk::<8>()?;
+    Some(u64::from_be_bytes(*number))
+}
+
+fn payload(number: u64) -> Layer {
+    let mut bytes = vec![0; PAYLOAD_LEN];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..16].copy_from_slice(&number.to_be_bytes());
+    Layer::Payload(bytes)
+}
+
+/// A frame that differs from the hit in one bit that the pattern names, from the innermost header
+/// outwards; where it names none, one of other headers.
+fn miss(pattern: &Pattern, items: &[ItemMatch], number: u64) -> Option<Vec<u8>> {
+    let base = layers(items, number)?;
+    for (at, item) in items.iter().enumerate().rev() {
+        for byte in (0..item.item.header_len()).rev().filter(|byte| item.mask[*byte] != 0) {
+            let mut changed = items.to_vec();
+            changed[at].spec[byte] ^= 1 << item.mask[byte].trailing_zeros();
+            let frame = filled(&base, &changed);
+            if !pattern.matches(&frame) {
+                return Some(frame);
+            }
+        }
+    }
+    let others = [&[Item::Eth, Item::Ipv6, Item::Udp][..], &[Item::Eth, Item::Ipv4, Item::Tcp]];
+    others.into_iter().find_map(|headers| {
+        let items: Vec<ItemMatch> = headers.iter().copied().map(ItemMatch::any).collect();
+        let frame = build(&layers(&items, number)?).ok()?;
+        (!pattern.matches(&frame)).then_some(frame)
+    })
+}
+
+/// The headers of a pattern with usual values, and the payload. A tunnel that is named alone comes
+/// with what it stands on.
+fn layers(items: &[ItemMatch], number: u64) -> Option<Vec<Layer>> {
+    let mut layers = Vec::with_capacity(items.len() + 2);
+    for item in items {
+        match (item.item, layers.last_mut()) {
+            (Item::GreKey, Some(Layer::Gre(repr))) => repr.key = Some(1),
+            (Item::GreKey | Item::Raw | Item::Meta | Item::Tag, _) => return None,
+            (item, _) => layers.push(layer(item)),
+        }
+    }
+    if !matches!(layers.first(), Some(Layer::Ethernet(_))) {
+        return None;
+    }
+    layers.push(payload(number));
+    Some(layers)
+}
+
+fn layer(item: Item) -> Layer {
+    match item {
+        Item::Vlan => Layer::Vlan(vlan::Repr { id: 1, ..vlan::Repr::default() }),
+        Item::Ipv4 => Layer::Ipv4(ipv4::Repr {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            ..ipv4::Repr::default()
+        }),
+        Item::Ipv6 => Layer::Ipv6(ipv6::Repr {
+            src: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+            dst: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
+            ..ipv6::Repr::default()
+        }),
+        Item::Icmp => Layer::Icmp(icmp::Repr::echo_request(1, 1)),
+        Item::Icmp6 => Layer::Icmpv6(icmpv6::Repr::echo_request(1, 1)),
+        Item::Tcp => {
+            Layer::Tcp(tcp::Repr { src_port: 1_025, dst_port: 80, ..tcp::Repr::default() })
+        }
+        Item::Udp => {
+            Layer::Udp(udp::Repr { src_port: 1_025, dst_port: 1_026, ..udp::Repr::default() })
+        }
+        Item::Gre => Layer::Gre(gre::Repr::default()),
+        Item::Vxlan => Layer::Vxlan(vxlan::Repr { vni: 1 }),
+        Item::Geneve => Layer::Geneve(Box::new(geneve::Repr { vni: 1, ..Default::default() })),
+        Item::Mpls => Layer::Mpls(mpls::Repr { label: 16, ..mpls::Repr::default() }),
+        Item::Eth | Item::GreKey | Item::Meta | Item::Tag | Item::Raw => {
+            Layer::Ethernet(ethernet::Repr {
+                dst: MacAddress([2, 0, 0, 0, 0, 2]),
+                src: MacAddress([2, 0, 0, 0, 0, 1]),
+                ..ethernet::Repr::default()
+            })
+        }
+    }
+}
+
+fn kind(item: Item) -> Option<LayerKind> {
+    Some(match item {
+        Item::Eth => LayerKind::Ethernet,
+        Item::Vlan => LayerKind::Vlan,
+        Item::Ipv4 => LayerKind::Ipv4,
+        Item::Ipv6 => LayerKind::Ipv6,
+        Item::Icmp => LayerKind::Icmp,
+        Item::Icmp6 => LayerKind::Icmpv6,
+        Item::Tcp => LayerKind::Tcp,
+        Item::Udp => LayerKind::Udp,
+        Item::Gre | Item::GreKey => LayerKind::Gre,
+        Item::Vxlan => LayerKind::Vxlan,
+        Item::Geneve => LayerKind::Geneve,
+        Item::Mpls => LayerKind::Mpls,
+        Item::Meta | Item::Tag | Item::Raw => return None,
+    })
+}
+
+/// The frame of these layers with the values of the items, and checksums that fit; empty where the
+/// layers make none.
+fn filled(layers: &[Layer], items: &[ItemMatch]) -> Vec<u8> {
+    let Ok(mut frame) = build(layers) else { return Vec::new() };
+    let spans = walk(&frame).spans().to_vec();
+    let mut spans = spans.iter();
+    let mut last = None;
+    for item in items {
+        let (span, offset) = match item.item {
+            Item::GreKey => (last, 4),
+            other => (spans.find(|span| Some(span.kind) == kind(other)), 0),
+        };
+        last = span.or(last);
+        let Some(start) = span.map(|span| span.start + offset) else { continue };
+        for at in 0..item.item.header_len() {
+            let Some(byte) = frame.get_mut(start + at) else { break };
+            *byte = *byte & !item.mask[at] | item.spec[at] & item.mask[at];
+        }
+    }
+    // Values may make another stack of it: then its checksums are nobody's.
+    let found = walk(&frame);
+    build(&found.to_layers()).ok().filter(|whole| whole.len() == frame.len()).unwrap_or(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use niclab_nic::rule::text::{Command, Commands};
+
+    use super::*;
+    use crate::stack::Stack;
+
+    fn items(pattern: &str) -> Vec<ItemMatch> {
+        let text =
+            format!("flow create 0 ingress pattern {pattern} / end actions queue index 0 / end\n");
+        let mut commands = Commands::new(BufReader::new(text.as_bytes()));
+        match commands.next_command().unwrap().unwrap().command {
+            Command::Create { rule, .. } => rule.items.to_vec(),
+            _ => panic!("{pattern}"),
+        }
+    }
+
+    /// Both frames, checked with the definition of what a pattern matches.
+    fn check(items: &[ItemMatch]) -> Probes {
+        let pattern = compile::pattern(items).unwrap();
+        let probes = Probes::of(items, 70).unwrap();
+        assert!(pattern.matches(&probes.hit), "{items:?}");
+        assert_eq!(number(&probes.hit), Some(70), "{items:?}");
+        if let Some(miss) = &probes.miss {
+            assert!(!pattern.matches(miss), "{items:?}");
+            assert_eq!(number(miss), Some(71), "{items:?}");
+            let errors = walk(miss).checksum_errors();
+            assert_eq!(errors, [], "{items:?}");
+        }
+        assert_eq!(walk(&probes.hit).checksum_errors(), [], "{items:?}");
+        probes
+    }
+
+    #[test]
+    fn rules_of_every_stack_have_a_hit_and_a_miss() {
+        for (name, stack) in Stack::ALL {
+            let probes = check(&stack.items(12_345));
+            assert!(probes.miss.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_users_write_have_probes() {
+        for pattern in [
+            "eth type is 0x88cc",
+            "eth / vlan vid is 5 pcp is 3 / vlan vid is 9 / ipv6 dst is 2001:db8::9",
+            "eth / ipv4 ttl is 3 tos is 0x20",
+            "eth / ipv4 src spec 10.1.0.0 src mask 255.255.0.0 / tcp dst is 443 flags spec 2 flags mask 2",
+            "eth / ipv4 / udp src spec 1000 src last 2000 src mask 0xffff",
+            "eth / ipv4 / icmp type is 8 code is 0 ident is 7",
+            "eth / ipv6 / icmp6 type is 135",
+            "eth / ipv4 / gre / gre_key value is 9 / ipv4 dst is 10.9.9.9",
+            "eth / mpls label is 77",
+            "eth / ipv4 / udp / vxlan vni is 5 / eth dst is 02:00:00:00:00:09 / ipv4 / tcp dst is 22",
+        ] {
+            assert!(check(&items(pattern)).miss.is_some(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_values_is_missed_by_other_headers_and_eth_by_none() {
+        assert!(check(&items("eth / ipv4 / udp")).miss.is_some());
+        assert!(check(&items("eth / ipv6")).miss.is_some());
+        assert_eq!(check(&items("eth")).miss, None);
+    }
+}
