@@ -4,7 +4,7 @@ use crate::action_list::{ActionStep, ActionSteps};
 use crate::action_word::ActionWord;
 use crate::control::SharedState;
 use crate::counters::FCS_LEN;
-use crate::memory::{Desc, Region};
+use crate::memory::{Desc, Frames};
 use crate::meter::Colour;
 use crate::modify::{self, Layout, Tunnel};
 use crate::parsed_headers::ParsedHeaders;
@@ -31,8 +31,8 @@ pub(crate) struct ActionEnv<'a> {
 }
 
 /// Carries out steps on one packet.
-pub(crate) struct ActionExecutor<'a> {
-    region: &'a Region,
+pub(crate) struct ActionExecutor<'a, F> {
+    frames: &'a F,
     desc: &'a mut Desc,
     /// The headers of the packet's burst, and its index there.
     headers: &'a mut ParsedHeaders,
@@ -43,14 +43,14 @@ pub(crate) struct ActionExecutor<'a> {
     pub(crate) is_changed: bool,
 }
 
-impl ActionExecutor<'_> {
+impl<F: Frames> ActionExecutor<'_, F> {
     pub(crate) fn new<'a>(
-        region: &'a Region,
+        frames: &'a F,
         desc: &'a mut Desc,
         headers: &'a mut ParsedHeaders,
         place: usize,
-    ) -> ActionExecutor<'a> {
-        ActionExecutor { region, desc, headers, place, layout: None, is_changed: false }
+    ) -> ActionExecutor<'a, F> {
+        ActionExecutor { frames, desc, headers, place, layout: None, is_changed: false }
     }
 
     /// Carries out a step; bytes that belong to it are the next in `rest`.
@@ -64,7 +64,7 @@ impl ActionExecutor<'_> {
         match step {
             ActionStep::Age(_) => env.shared.ages.record_hit(env.word.rule()),
             ActionStep::Flag => self.desc.flag(),
-            ActionStep::Mark(mark) => self.region.set_mark(self.desc, mark),
+            ActionStep::Mark(mark) => self.frames.set_mark(self.desc, mark),
             ActionStep::SetMeta { data, mask } => self.headers.set_meta(self.place, data, mask),
             ActionStep::SetTag { index, data, mask } => {
                 self.headers.set_tag(self.place, index, data, mask);
@@ -92,19 +92,19 @@ impl ActionExecutor<'_> {
 
     /// Changes bytes, but not where headers begin.
     fn change(&mut self, change: impl FnOnce(&mut [u8], &Layout)) {
-        let frame = self.region.frame_mut(self.desc);
+        let frame = self.frames.frame_mut(self.desc);
         let layout = self.layout.get_or_insert_with(|| Layout::of(frame));
         change(frame, layout);
         self.is_changed = true;
     }
 
     fn push_vlan(&mut self, tag: u16) -> Result<(), DropReason> {
-        let frame = self.region.frame(self.desc);
+        let frame = self.frames.frame(self.desc);
         if !modify::has_ethernet(frame) {
             return Ok(());
         }
         let tci = modify::tci(frame).unwrap_or(0);
-        let frame = self.region.grow_front(self.desc, TAG_LEN).ok_or(DropReason::NoHeadroom)?;
+        let frame = self.frames.grow_front(self.desc, TAG_LEN).ok_or(DropReason::NoHeadroom)?;
         frame.copy_within(TAG_LEN..TAG_LEN + ADDRESSES_LEN, 0);
         frame[ADDRESSES_LEN..][..2].copy_from_slice(&tag.to_be_bytes());
         frame[ADDRESSES_LEN + 2..][..2].copy_from_slice(&tci.to_be_bytes());
@@ -113,16 +113,16 @@ impl ActionExecutor<'_> {
     }
 
     fn pop_vlan(&mut self) {
-        let frame = self.region.frame_mut(self.desc);
+        let frame = self.frames.frame_mut(self.desc);
         if modify::tci(frame).is_some() {
             frame.copy_within(..ADDRESSES_LEN, TAG_LEN);
-            self.region.shrink_front(self.desc, TAG_LEN);
+            self.frames.shrink_front(self.desc, TAG_LEN);
             self.headers_moved();
         }
     }
 
     fn encap(&mut self, len: usize, rest: &mut ActionSteps<'_>) -> Result<(), DropReason> {
-        let frame = self.region.grow_front(self.desc, len).ok_or(DropReason::NoHeadroom)?;
+        let frame = self.frames.grow_front(self.desc, len).ok_or(DropReason::NoHeadroom)?;
         modify::write_headers(frame, rest.bytes(len));
         self.headers_moved();
         Ok(())
@@ -130,13 +130,13 @@ impl ActionExecutor<'_> {
 
     fn decap(&mut self, len: usize) {
         if usize::from(self.desc.len()) > len {
-            self.region.shrink_front(self.desc, len);
+            self.frames.shrink_front(self.desc, len);
             self.headers_moved();
         }
     }
 
     fn decap_tunnel(&mut self, tunnel: Tunnel) {
-        let frame = self.region.frame(self.desc);
+        let frame = self.frames.frame(self.desc);
         let layout = self.layout.get_or_insert_with(|| Layout::of(frame));
         if let Some(len) = modify::tunnel_len(frame, layout, tunnel) {
             self.decap(len);

@@ -47,6 +47,11 @@ impl RuleAges {
         RuleAges { now_ns: AtomicU64::new(0), last_hit_ns: Segments::new(RULES_MAX) }
     }
 
+    /// Sets the time, unless it was set to a later one.
+    pub(crate) fn set_time_ns(&self, now_ns: u64) {
+        self.now_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
     /// Stores the time as a rule's last hit. A worker that comes late does not set it back.
     #[inline]
     pub(crate) fn record_hit(&self, rule: u32) {
@@ -69,7 +74,7 @@ impl Nic {
     /// before you create the first rule that ages. A time before the one that was set last is
     /// ignored.
     pub fn set_time_ns(&mut self, now_ns: u64) {
-        self.shared.ages.now_ns.fetch_max(now_ns, Ordering::Relaxed);
+        self.shared.ages.set_time_ns(now_ns);
     }
 
     /// The age of a rule; `None` if no `age` is among its actions. It begins with the call that

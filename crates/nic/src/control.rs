@@ -176,6 +176,20 @@ impl RuleRecord {
 }
 
 impl RuleId {
+    /// The id as a number, for programs that cannot hold the type. Never 0; bits 25 to 31 are zero.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index + 1)
+    }
+
+    /// The id of a number that [`RuleId::to_bits`] made. Of any other number, an id that names no
+    /// rule, or one that exists.
+    #[inline]
+    pub fn from_bits(bits: u64) -> RuleId {
+        let index = (bits as u32).wrapping_sub(1);
+        RuleId { index, generation: (bits >> 32) as u32 }
+    }
+
     /// Index of the rule's record.
     pub(crate) fn index(self) -> u32 {
         self.index
@@ -451,6 +465,20 @@ impl Nic {
     pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
         self.record(id)?;
         Ok(self.counters.iter().map(|c| c.counts(id.index)).sum())
+    }
+
+    /// Whether a rule counts.
+    ///
+    /// # Errors
+    /// [`RuleError::Unknown`].
+    pub fn is_counting(&self, id: RuleId) -> Result<bool, RuleError> {
+        Ok(self.record(id)?.word.counts())
+    }
+
+    /// The ids of all live rules, in no particular order. Goes through all rules.
+    pub fn rules(&self) -> impl Iterator<Item = RuleId> {
+        let all = (0..).zip(self.records.iter()).filter(|(_, record)| record.word.is_some());
+        all.map(|(index, record)| record.id(index))
     }
 
     /// Packets that were dropped because their slot had no headroom for a header to put in front.

@@ -19,7 +19,7 @@ use crate::control::SharedState;
 use crate::families::FamilyFilter;
 use crate::groups::{GroupView, GroupViews, ProbedTuple};
 use crate::limits::BURST;
-use crate::memory::{Desc, Region};
+use crate::memory::{Desc, Frames};
 use crate::parsed_headers::ParsedHeaders;
 use crate::pruner::{PrunedMasks, Slot};
 use crate::tables::{LookupKeys, Selector, TableReader, bits};
@@ -60,20 +60,20 @@ pub(crate) struct PrunedSearch {
 type GroupSlots<'a> = MaskSlots<'a, { FIELDS.len() }, Box<Slot>>;
 
 /// Matches a worker's burst against one group.
-pub(crate) struct Matcher<'a> {
+pub(crate) struct Matcher<'a, F> {
     pub(crate) shared: &'a SharedState,
     pub(crate) participant: &'a Participant,
     pub(crate) generation: Generation,
     pub(crate) headers: &'a mut ParsedHeaders,
     pub(crate) search: &'a mut PrunedSearch,
-    pub(crate) region: &'a Region,
+    pub(crate) frames: &'a F,
     pub(crate) burst: &'a [Desc],
     /// All groups, and the place of this one.
     pub(crate) groups: &'a GroupViews,
     pub(crate) place: u16,
 }
 
-impl Matcher<'_> {
+impl<F: Frames> Matcher<'_, F> {
     /// Matches the packets in `wanted` against one group. Writes the word of each packet's best
     /// rule into `words`, except for packets that all match only the rule of the empty mask.
     #[inline]
@@ -281,9 +281,9 @@ impl Matcher<'_> {
     #[cold]
     #[inline(never)]
     fn admitted_by(&mut self, selector: &Selector, wanted: u64) -> u64 {
-        self.headers.deepen(self.region, self.burst, wanted);
+        self.headers.deepen(self.frames, self.burst, wanted);
         let admits =
-            |&i: &usize| selector.admits(self.headers, i, self.region.frame(&self.burst[i]));
+            |&i: &usize| selector.admits(self.headers, i, self.frames.frame(&self.burst[i]));
         bits(wanted).filter(admits).fold(0, |mask, i| mask | 1 << i)
     }
 

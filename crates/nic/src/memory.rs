@@ -56,7 +56,7 @@ pub enum MemoryError {
     },
     /// Every id that a descriptor can name was used. Ids are not reused, so that a leftover
     /// descriptor of one region never opens another.
-    #[error("65,535 regions were made by this process; restart it")]
+    #[error("65,534 regions were made by this process; restart it")]
     TooManyRegions,
     /// The system has no memory.
     #[error("no memory for {len} B of frames: {source}")]
@@ -102,6 +102,8 @@ pub struct Desc {
 /// Where parts of [`Desc::place`] begin; the address has the lowest bits.
 const LEN_SHIFT: u32 = 32;
 const REGION_SHIFT: u32 = 48;
+/// The region of descriptors whose frames are the caller's: the last number, which no region has.
+const BORROWED: u64 = (u16::MAX as u64) << REGION_SHIFT;
 
 /// A rule flagged the packet.
 const FLAGGED: u16 = 1;
@@ -171,12 +173,83 @@ impl Desc {
         self.place.get() >> REGION_SHIFT << REGION_SHIFT
     }
 
+    /// The descriptor of frame `index` of a burst whose bytes are the caller's. Its region is one
+    /// that [`Region::new`] never makes, so that every region refuses it.
+    #[inline]
+    pub(crate) fn borrowed(index: u32, len: u16) -> Desc {
+        let place = BORROWED | u64::from(len) << LEN_SHIFT | u64::from(index);
+        // SAFETY: the number of the region is not zero.
+        let place = unsafe { NonZeroU64::new_unchecked(place) };
+        Desc { place, hash: 0, queue: 0, flags: 0 }
+    }
+
+    /// Sets the length of a frame whose bytes are the caller's.
+    #[inline]
+    pub(crate) fn set_borrowed_len(&mut self, len: u16) {
+        assert!(self.region() == BORROWED, "a descriptor of a region");
+        self.put(self.address(), len);
+    }
+
+    /// Notes that a rule marked the packet with a number.
+    #[inline]
+    pub(crate) fn set_marked(&mut self) {
+        self.flags |= FLAGGED | MARKED;
+    }
+
+    /// Whether a rule marked the packet with a number.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.flags & MARKED != 0
+    }
+
     /// Sets the address and the length, within the same region.
     #[inline]
     fn put(&mut self, address: u32, len: u16) {
         let place = self.region() | u64::from(len) << LEN_SHIFT | u64::from(address);
         // SAFETY: the number of the region is not zero, and its bits are unchanged.
         self.place = unsafe { NonZeroU64::new_unchecked(place) };
+    }
+}
+
+/// The bytes of a burst's frames, for the pipeline: those of a [`Region`], or the caller's own
+/// (`borrowed`).
+pub(crate) trait Frames {
+    /// [`Region::frame`].
+    fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8];
+    /// [`Region::frame_mut`].
+    fn frame_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8];
+    /// [`Region::grow_front`].
+    fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]>;
+    /// [`Region::shrink_front`].
+    fn shrink_front(&self, desc: &mut Desc, len: usize);
+    /// Marks a packet with a number.
+    fn set_mark(&self, desc: &mut Desc, mark: u32);
+}
+
+impl Frames for Region {
+    #[inline]
+    fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
+        self.frame(desc)
+    }
+
+    #[inline]
+    fn frame_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
+        self.frame_mut(desc)
+    }
+
+    #[inline]
+    fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
+        self.grow_front(desc, len)
+    }
+
+    #[inline]
+    fn shrink_front(&self, desc: &mut Desc, len: usize) {
+        self.shrink_front(desc, len);
+    }
+
+    #[inline]
+    fn set_mark(&self, desc: &mut Desc, mark: u32) {
+        self.set_mark(desc, mark);
     }
 }
 
@@ -193,7 +266,7 @@ impl Region {
             .ok_or(MemoryError::FrameTooLong { frame_len, frame_len_max: SLOT_LARGE - reserved })?;
         let len = frames.checked_mul(slot_len).filter(|len| *len <= REGION_LEN_MAX);
         let len = len.ok_or(MemoryError::TooLarge { frames, slot_len })?;
-        let next = |id: u16| id.checked_add(1);
+        let next = |id: u16| id.checked_add(1).filter(|id| *id < u16::MAX);
         let last = LAST_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
         let id = last.and_then(next).and_then(NonZeroU16::new);
         let id = id.and_then(|id| NonZeroU64::new(u64::from(id.get()) << REGION_SHIFT));
@@ -353,7 +426,7 @@ impl Region {
     /// The number with which a rule marked the packet.
     #[inline]
     pub fn mark(&self, desc: &Desc) -> Option<u32> {
-        if desc.flags & MARKED == 0 {
+        if !desc.is_marked() {
             return None;
         }
         let at = self.mark_at(desc);
@@ -365,7 +438,7 @@ impl Region {
     /// Marks a packet with a number.
     #[inline]
     pub(crate) fn set_mark(&self, desc: &mut Desc, mark: u32) {
-        desc.flags |= FLAGGED | MARKED;
+        desc.set_marked();
         let at = self.mark_at(desc);
         // SAFETY: as in `mark`; the descriptor is borrowed for writing.
         unsafe { at.write(mark) };

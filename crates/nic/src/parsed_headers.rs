@@ -18,7 +18,7 @@ use niclab_packet::key::{Ends, Key, read_deep};
 
 use crate::families::{AllCandidateGroups, FamilyFilter};
 use crate::limits::BURST;
-use crate::memory::{Desc, Region};
+use crate::memory::{Desc, Frames};
 use crate::raw::RawWords;
 use crate::rule::{EXTRA, HEADER_KEYS, INNER, OUTER, RAW};
 use crate::tables::bits;
@@ -59,11 +59,11 @@ impl ParsedHeaders {
 
     /// Begins a burst: reads its outer headers.
     #[inline]
-    pub(crate) fn read(&mut self, region: &Region, burst: &[Desc]) {
+    pub(crate) fn read(&mut self, frames: &impl Frames, burst: &[Desc]) {
         (self.deep, self.ended, self.marked) = (0, 0, 0);
         self.candidates.iter_mut().for_each(|candidates| candidates.forget(u64::MAX));
         for (key, desc) in self.keys[OUTER].iter_mut().zip(burst) {
-            key.read(region.frame(desc));
+            key.read(frames.frame(desc));
         }
     }
 
@@ -103,11 +103,11 @@ impl ParsedHeaders {
     /// Reads the inner and extra keys of the packets in `wanted` that do not have them yet.
     #[cold]
     #[inline(never)]
-    pub(crate) fn deepen(&mut self, region: &Region, burst: &[Desc], wanted: u64) {
+    pub(crate) fn deepen(&mut self, frames: &impl Frames, burst: &[Desc], wanted: u64) {
         for i in bits(wanted & !self.deep) {
             self.mark(i);
             let [_, inner, extra, _] = &mut self.keys;
-            read_deep(region.frame(&burst[i]), &mut inner[i], &mut extra[i]);
+            read_deep(frames.frame(&burst[i]), &mut inner[i], &mut extra[i]);
         }
         self.deep |= wanted;
     }
@@ -167,6 +167,7 @@ mod tests {
     use niclab_packet::key::extra;
 
     use super::*;
+    use crate::memory::Region;
 
     /// The bytes of the extra key that have metadata and tags.
     fn marks(headers: &ParsedHeaders, i: usize) -> Vec<u8> {
@@ -178,7 +179,7 @@ mod tests {
         let (region, descs) = Region::new(2, 100).unwrap();
         let mut headers = ParsedHeaders::new();
         for burst in 0..2 {
-            headers.read(&region, &descs);
+            headers.read(&*region, &descs);
             headers.set_meta(0, 0x0102_0304, 0xffff_ff00);
             headers.set_tag(0, 0, 0x0506_0708, u32::MAX);
             headers.set_tag(0, 3, 0x090a_0b0c, 0xff);
@@ -186,7 +187,7 @@ mod tests {
                 headers.set_tag(0, 3, 0, 0x0f);
                 headers.reread(0, &[0; 60]);
             }
-            headers.deepen(&region, &descs, 0b11);
+            headers.deepen(&*region, &descs, 0b11);
             let last = if burst == 0 { 0x0c } else { 0 };
             let mut expected = vec![1, 2, 3, 0, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
             assert_eq!(marks(&headers, 0), expected);

@@ -26,7 +26,7 @@ pub(crate) fn order_of(priority: u32, created: u64) -> u64 {
 }
 
 /// The priority that an order contains.
-fn priority_of(order: u64) -> u32 {
+pub(crate) fn priority_of(order: u64) -> u32 {
     (order >> CREATED_BITS) as u32
 }
 

@@ -215,11 +215,11 @@ impl Bench {
     }
 
     fn begin(&mut self, worker: usize) {
-        self.workers[worker].begin(&self.region, &self.descs);
+        self.workers[worker].begin(&*self.region, &self.descs);
     }
 
     fn end(&mut self, worker: usize) -> Vec<u16> {
-        let dropped = self.workers[worker].match_groups(&self.region, &mut self.descs);
+        let dropped = self.workers[worker].match_groups(&*self.region, &mut self.descs);
         let queue = |(i, desc): (usize, &Desc)| {
             if dropped >> i & 1 == 1 {
                 return DROP;
@@ -446,7 +446,7 @@ fn an_older_transaction_is_reclaimed_under_an_open_one() {
         let mut open = bench.nic.transaction();
         open.update(id, &three).unwrap();
         let pass = |workers: &mut [Worker; 2]| {
-            workers.iter_mut().for_each(|worker| worker.begin(&bench.region, &bench.descs));
+            workers.iter_mut().for_each(|worker| worker.begin(&*bench.region, &bench.descs));
         };
         pass(&mut bench.workers);
         assert!(open.nic.run_housekeeping(usize::MAX));
@@ -455,7 +455,7 @@ fn an_older_transaction_is_reclaimed_under_an_open_one() {
             open.create(&Rule { pattern: pattern(3, 0, 0), ..every(priority, &other) }).unwrap();
             open.create(&Rule { pattern: pattern(1, 0, 0), ..every(priority, &other) }).unwrap();
         }
-        bench.workers[1].match_groups(&bench.region, &mut bench.descs);
+        bench.workers[1].match_groups(&*bench.region, &mut bench.descs);
         assert_eq!(bench.descs[0].queue, 2, "the older transaction holds");
         match committed {
             true => open.commit().unwrap(),

@@ -34,7 +34,7 @@ use crate::counters::{Counters, FCS_LEN};
 use crate::groups::GroupViews;
 use crate::limits::BURST;
 use crate::matching::{Matched, Matcher, PrunedSearch};
-use crate::memory::{Desc, Region};
+use crate::memory::{Desc, Frames, Region};
 use crate::parsed_headers::ParsedHeaders;
 use crate::rss::context::innermost;
 use crate::rss::contexts::List;
@@ -124,7 +124,7 @@ impl Worker {
 
     /// Ends the last burst, takes the newest groups and reads the headers of this one.
     #[inline]
-    pub(crate) fn begin(&mut self, region: &Region, burst: &[Desc]) {
+    pub(crate) fn begin(&mut self, frames: &impl Frames, burst: &[Desc]) {
         // A group without rules, or with the empty mask alone, reads no table, which would refuse.
         assert!(self.participant.is_online(), "an offline worker classifies; call `online` first");
         self.participant.quiescent();
@@ -135,7 +135,7 @@ impl Worker {
         let rss = self.shared.rss.load(Ordering::Acquire);
         self.rss = self.shared.versions.resolve(rss, self.generation) as u16;
         self.refresh();
-        self.headers.read(region, burst);
+        self.headers.read(frames, burst);
     }
 
     /// Sets the time for the next bursts, in nanoseconds from a moment that all workers share.
@@ -143,6 +143,19 @@ impl Worker {
     /// the last one of any worker adds no tokens to a meter.
     pub fn set_time_ns(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+    }
+
+    /// Sets the time that ages are counted by, as [`Nic::set_time_ns`] does: for a program whose
+    /// control side is idle while packets flow.
+    ///
+    /// [`Nic::set_time_ns`]: crate::Nic::set_time_ns
+    pub fn set_age_time_ns(&self, now_ns: u64) {
+        self.shared.ages.set_time_ns(now_ns);
+    }
+
+    /// Whether this worker is online.
+    pub fn is_online(&self) -> bool {
+        self.participant.is_online()
     }
 
     /// Packets of the last burst that the port's RSS sent to queues: bit i for `burst[i]`. Rules
@@ -188,7 +201,7 @@ impl Worker {
     /// Matches packets group by group until each has its fate; returns the packets that no queue
     /// gets.
     #[inline]
-    pub(crate) fn match_groups(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
+    pub(crate) fn match_groups(&mut self, frames: &impl Frames, burst: &mut [Desc]) -> u64 {
         let all = u64::MAX.checked_shr(64 - burst.len() as u32).unwrap_or(0);
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
         let mut places = [0; BURST];
@@ -204,7 +217,7 @@ impl Worker {
                         generation: self.generation,
                         headers: &mut self.headers,
                         search: &mut self.search,
-                        region,
+                        frames,
                         burst,
                         groups: &self.groups,
                         place,
@@ -217,13 +230,13 @@ impl Worker {
                 true => dropped |= missed,
                 false => {
                     self.port_rss_packets |= missed;
-                    self.apply_rss(self.rss, missed, region, burst);
+                    self.apply_rss(self.rss, missed, frames, burst);
                 }
             }
-            let results = self.act(region, burst, &matched, &mut words, &mut places);
+            let results = self.act(frames, burst, &matched, &mut words, &mut places);
             dropped |= results.dropped;
             if results.rss != 0 {
-                self.apply_rss_contexts(results.rss, &places, region, burst);
+                self.apply_rss_contexts(results.rss, &places, frames, burst);
             }
             if waiting != 0 || results.together.is_none() {
                 let (alike, to) = results.alike;
@@ -248,25 +261,25 @@ impl Worker {
         &mut self,
         mut wanted: u64,
         contexts: &[u16; BURST],
-        region: &Region,
+        frames: &impl Frames,
         burst: &mut [Desc],
     ) {
         self.refresh();
         while wanted != 0 {
             let (same, context) = next_group(wanted, contexts);
-            self.apply_rss(context, same, region, burst);
+            self.apply_rss(context, same, frames, burst);
             wanted &= !same;
         }
     }
 
     /// Sends packets to queues by the RSS context of this number.
     #[inline]
-    fn apply_rss(&mut self, context: u16, wanted: u64, region: &Region, burst: &mut [Desc]) {
+    fn apply_rss(&mut self, context: u16, wanted: u64, frames: &impl Frames, burst: &mut [Desc]) {
         // A number that was read has a context: see `rss::contexts`.
         if let (1.., Some(Some(context))) = (wanted, self.contexts.get(usize::from(context))) {
             match context.level() {
                 RssLevel::Inner => {
-                    self.headers.deepen(region, burst, wanted);
+                    self.headers.deepen(frames, burst, wanted);
                     let keys = innermost(self.headers.outer(), self.headers.inner(), wanted);
                     context.steer_packets(&keys, wanted, burst);
                 }
@@ -279,7 +292,7 @@ impl Worker {
     #[inline]
     fn act(
         &mut self,
-        region: &Region,
+        frames: &impl Frames,
         burst: &mut [Desc],
         matched: &Matched,
         words: &mut [u64; BURST],
@@ -309,7 +322,7 @@ impl Worker {
             }
             let mut fate = word.fate();
             if let Fate::ActionList(number) = fate {
-                fate = self.execute_actions(word, number, region, &mut burst[i], i);
+                fate = self.execute_actions(word, number, frames, &mut burst[i], i);
             }
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
@@ -340,13 +353,13 @@ impl Worker {
         &mut self,
         word: ActionWord,
         number: u32,
-        region: &Region,
+        frames: &impl Frames,
         desc: &mut Desc,
         i: usize,
     ) -> Fate {
         let (fate, mut steps) = self.shared.action_lists.read(number);
         let env = ActionEnv { shared: &self.shared, word, now_ns: self.now_ns };
-        let mut executor = ActionExecutor::new(region, desc, &mut self.headers, i);
+        let mut executor = ActionExecutor::new(frames, desc, &mut self.headers, i);
         while let Some(step) = steps.next() {
             match executor.execute(step, &mut steps, &env) {
                 Ok(()) => {}
@@ -359,7 +372,7 @@ impl Worker {
         }
         if executor.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {
             // Later groups match the changed packet, and RSS hashes it.
-            self.headers.reread(i, region.frame(desc));
+            self.headers.reread(i, frames.frame(desc));
         }
         fate
     }
@@ -386,17 +399,17 @@ mod tests {
         };
         let (one, other) = (Pattern::any().eth_dst([0; 6]), Pattern::any().eth_src([0; 6]));
         let rule = create(&mut nic, 0, 0, Pattern::any(), Action::Queue(1));
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         create(&mut nic, 1, 1, one, Action::Queue(2));
         nic.update(rule, &[Action::Jump(1)]).unwrap();
-        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(worker.match_groups(&*region, &mut burst), 0);
         assert_eq!(burst[0].queue, 2, "the group is newer than the burst");
 
         nic.update(rule, &[Action::Queue(1)]).unwrap();
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         create(&mut nic, 1, 0, other, Action::Queue(3));
         nic.update(rule, &[Action::Jump(1)]).unwrap();
-        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(worker.match_groups(&*region, &mut burst), 0);
         assert_eq!(burst[0].queue, 3, "a table of the group is newer than the burst");
     }
 
@@ -433,12 +446,12 @@ mod tests {
             nic.create(&Rule { group, priority: 0, pattern, actions: &[action] }).unwrap()
         };
         let rule = create(&mut nic, 0, "eth", Action::Queue(1));
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         let text = "ipv4 / udp / vxlan vni is 1 / eth / ipv4 ttl is 9";
         create(&mut nic, 1, text, Action::Queue(3));
         create(&mut nic, 1, "ipv4 / udp / vxlan / ipv4 ttl is 9", Action::Queue(2));
         nic.update(rule, &[Action::Jump(1)]).unwrap();
-        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(worker.match_groups(&*region, &mut burst), 0);
         assert_eq!([burst[0].queue, burst[1].queue], [2, 3]);
     }
 
@@ -455,10 +468,10 @@ mod tests {
             let (pattern, actions) = (pattern(text), [Action::Queue(queue)]);
             nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap();
         }
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         worker.headers.set_meta(1, 0x1ff, u32::MAX);
         worker.headers.set_tag(2, 2, 0xb, u32::MAX);
-        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(worker.match_groups(&*region, &mut burst), 0);
         assert_eq!(burst.iter().map(|desc| desc.queue).collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

@@ -310,7 +310,7 @@ mod tests {
         let mut worker = nic.worker();
         let (region, mut burst) = frame();
         nic.move_entries(&[(0, 1)]).unwrap();
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         let mut transaction = nic.transaction();
         transaction.move_entries(&[(0, 2)]).unwrap();
         transaction.commit().unwrap();
@@ -318,7 +318,7 @@ mod tests {
             nic.set_rss(&Rss { indirection: evenly([round % 256]), ..Rss::default() }).unwrap();
         }
         assert_eq!(end(&mut worker, &region, &mut burst), 1);
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 299 - 256);
     }
 
@@ -329,22 +329,22 @@ mod tests {
         let (region, mut burst) = frame();
         let mut transaction = nic.transaction();
         transaction.move_entries(&[(0, 2)]).unwrap();
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 0, "before the commit");
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         transaction.commit().unwrap();
         assert_eq!(end(&mut worker, &region, &mut burst), 0, "at the commit");
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 2, "from the commit on");
         nic.move_entries(&[(0, 3)]).unwrap();
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         assert_eq!(
             end(&mut worker, &region, &mut burst),
             3,
             "a single change, while the cell is there"
         );
         assert!(nic.run_housekeeping(usize::MAX));
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 3, "without the cell");
     }
 
@@ -396,14 +396,14 @@ mod tests {
             next += 1;
             nic.move_entries(&[(0, next % 256), (1, next / 256)])
         };
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         let refused = (0..2 * CONTEXTS_MAX).find(|_| change(&mut nic).is_err());
         assert_eq!(refused, Some(CONTEXTS_MAX - 1), "one is in use, and one was at first");
         let kept = nic.rss().clone();
         assert_eq!(change(&mut nic), Err(RuleError::ContextsTooMany));
         assert_eq!(*nic.rss(), kept);
         end(&mut worker, &region, &mut burst);
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         change(&mut nic).unwrap();
         assert_eq!(nic.contexts.free.len(), CONTEXTS_MAX - 2);
         assert_eq!(nic.contexts.leaving.len(), 1);
@@ -471,11 +471,11 @@ mod tests {
         let actions = [rss_rule(&[9])];
         nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap();
         nic.create(&rule(1, &[Action::Jump(1)])).unwrap();
-        worker.begin(&region, &burst);
+        worker.begin(&*region, &burst);
         for queue in 1..20 {
             nic.move_entries(&[(0, queue)]).unwrap();
         }
-        assert_eq!(worker.match_groups(&region, &mut burst), 0);
+        assert_eq!(worker.match_groups(&*region, &mut burst), 0);
         assert_eq!([burst[0].queue, burst[1].queue], [9, 0]);
     }
 }

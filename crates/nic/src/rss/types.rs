@@ -89,14 +89,19 @@ impl HashTypes {
         ("none", HashTypes::NONE),
     ];
 
-    /// The set as bits, one for each type: those that the constants are made of.
-    pub const fn bits(self) -> u32 {
-        self.0
+    /// Every type that there is.
+    pub const ALL: HashTypes = HashTypes(0xf_3f3f);
+
+    /// The set with these bits; `None` if one of them is no type. [`HashTypes::bits`] has the
+    /// numbers.
+    pub fn from_bits(bits: u32) -> Option<HashTypes> {
+        (bits & !HashTypes::ALL.0 == 0).then_some(HashTypes(bits))
     }
 
-    /// The set of these bits; others are left out.
-    pub const fn from_bits(bits: u32) -> HashTypes {
-        HashTypes(bits & 0x000f_3f3f)
+    /// The set as bits: IPv4 types from bit 0, in the order of the constants above, IPv6 types from
+    /// bit 8, and restrictions of fields from bit 16.
+    pub fn bits(self) -> u32 {
+        self.0
     }
 
     /// The types of a name.

@@ -1,0 +1,259 @@
+//! Reads what C programs give: items, actions, settings of RSS.
+
+use arrayvec::ArrayVec;
+use niclab_nic::limits::{ACTIONS_MAX, RSS_QUEUES_MAX};
+use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
+use niclab_nic::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
+use niclab_nic::rule::{Action, Set};
+
+use super::types::{NICLAB_RSS_KEY_LEN_MAX, niclab_action, niclab_item, niclab_rss};
+use crate::control::GivenActions;
+use crate::failure::{Failure, Part};
+
+/// The most items of a pattern.
+const ITEMS_MAX: usize = 16;
+
+/// The most bytes of an encapsulation that are read; the NIC refuses more than 128.
+const BYTES_MAX: usize = 256;
+
+/// The items of a pattern.
+pub type Items = ArrayVec<ItemMatch, ITEMS_MAX>;
+
+/// A list that a C program gives; null stands for an empty one.
+///
+/// # Safety
+/// `list` is null or points to `len` valid elements, which nobody changes while the result exists.
+pub unsafe fn slice<'a, T>(list: *const T, len: usize) -> &'a [T] {
+    match list.is_null() {
+        true => &[],
+        // SAFETY: the caller vouches for the elements.
+        false => unsafe { std::slice::from_raw_parts(list, len) },
+    }
+}
+
+/// Bytes of an item that C programs give: the header, and a byte of flags if the header has one.
+fn item_len(item: Item) -> usize {
+    match item {
+        Item::Eth | Item::Vlan | Item::Ipv6 => item.header_len() + 1,
+        Item::Raw => IMAGE_LEN,
+        item => item.header_len(),
+    }
+}
+
+/// # Safety
+/// `bytes` points to as many bytes as the item has.
+#[inline]
+unsafe fn image(item: Item, bytes: *const u8) -> Image {
+    let mut image = [0; IMAGE_LEN];
+    let len = item_len(item);
+    // SAFETY: the caller vouches for the bytes; an image is at least as long.
+    unsafe { std::ptr::copy_nonoverlapping(bytes, image.as_mut_ptr(), len) };
+    image
+}
+
+/// The items of a pattern.
+///
+/// # Safety
+/// Each item's pointers are null or point to as many bytes as its kind has.
+#[inline]
+pub unsafe fn items(given: &[niclab_item]) -> Result<Items, Failure> {
+    if given.len() > ITEMS_MAX {
+        let text = format!("{} items; a pattern has at most {ITEMS_MAX}", given.len());
+        return Err(Failure::of_item(libc::ENOTSUP, ITEMS_MAX, text));
+    }
+    let mut items = Items::new();
+    for (at, one) in given.iter().enumerate() {
+        let Some(&item) = Item::ALL.get(one.kind as usize) else {
+            let text = format!("no item has the kind {}; use one of niclab_item_kind", one.kind);
+            return Err(Failure::of_item(libc::ENOTSUP, at, text));
+        };
+        // SAFETY: the caller vouches for the pointers.
+        let read = |bytes: *const u8| unsafe { image(item, bytes) };
+        if one.spec.is_null() {
+            if !one.last.is_null() || (!one.mask.is_null() && item == Item::Raw) {
+                let text = format!("{}: last or mask without spec; give a spec", item.name());
+                return Err(Failure::of_item(libc::EINVAL, at, text));
+            }
+            items.push(ItemMatch::any(item));
+            continue;
+        }
+        let mask = if one.mask.is_null() { item.default_mask() } else { read(one.mask) };
+        let last = if one.last.is_null() { None } else { Some(read(one.last)) };
+        items.push(ItemMatch { item, spec: read(one.spec), last, mask });
+    }
+    Ok(items)
+}
+
+/// The items of a pattern template: masks alone matter.
+///
+/// # Safety
+/// As [`items`].
+pub unsafe fn template_items(given: &[niclab_item]) -> Result<Items, Failure> {
+    let mut with_spec: Vec<niclab_item> = given.to_vec();
+    for item in with_spec.iter_mut().filter(|item| item.spec.is_null()) {
+        item.spec = item.mask;
+    }
+    // SAFETY: as the caller vouches; a mask has as many bytes as a spec.
+    unsafe { items(&with_spec) }
+}
+
+/// The items of a rule of a template: its values, and the template's masks.
+///
+/// # Safety
+/// As [`items`].
+#[inline]
+pub unsafe fn templated_items(
+    given: &[niclab_item],
+    template: &[ItemMatch],
+) -> Result<Items, Failure> {
+    if given.len() != template.len() {
+        let text = format!("{} items, and the template has {}", given.len(), template.len());
+        return Err(Failure::new(libc::EINVAL, Part::None, text));
+    }
+    let mut items = Items::new();
+    for ((at, one), template) in given.iter().enumerate().zip(template) {
+        if one.kind != template.item as u32 {
+            let text = format!("the template has {} here", template.item.name());
+            return Err(Failure::of_item(libc::EINVAL, at, text));
+        }
+        let mut item = ItemMatch { spec: [0; IMAGE_LEN], ..*template };
+        if !one.spec.is_null() {
+            // SAFETY: the caller vouches for the pointer.
+            item.spec = unsafe { image(template.item, one.spec) };
+        }
+        items.push(item);
+    }
+    Ok(items)
+}
+
+fn unfit(at: usize, reason: &str) -> Failure {
+    Failure::of_action(libc::EINVAL, at, reason)
+}
+
+/// The settings of an `rss` action.
+///
+/// # Safety
+/// The pointers are null or point to as many elements as the settings say.
+pub unsafe fn rss(given: &niclab_rss) -> Result<RssAction, &'static str> {
+    if given.key_len as usize > NICLAB_RSS_KEY_LEN_MAX {
+        return Err("an RSS key has 40 to 128 bytes");
+    }
+    if usize::from(given.queues_len) > RSS_QUEUES_MAX {
+        return Err("rss names at most 128 queues");
+    }
+    let function = match given.function {
+        0 => Some(HashFunction::Toeplitz),
+        1 => Some(HashFunction::SymmetricToeplitz),
+        255 => None,
+        _ => return Err("a hash function is 0 (Toeplitz), 1 (symmetric Toeplitz) or 255"),
+    };
+    let level = match given.level {
+        0 => None,
+        1 => Some(RssLevel::Outermost),
+        2 => Some(RssLevel::Inner),
+        _ => return Err("an RSS level is 0, 1 (outermost) or 2 (inside the tunnel)"),
+    };
+    let types = match given.types {
+        u32::MAX => None,
+        bits => Some(HashTypes::from_bits(bits).ok_or("a hash type that niclab does not have")?),
+    };
+    // SAFETY: the caller vouches for the pointers.
+    let (key, queues) = unsafe {
+        (slice(given.key, given.key_len as usize), slice(given.queues, given.queues_len.into()))
+    };
+    let key = (!key.is_empty()).then(|| key.to_vec());
+    Ok(RssAction { function, key, level, queues: queues.to_vec(), types })
+}
+
+fn address<const N: usize>(bytes: &[u8]) -> Result<[u8; N], &'static str> {
+    bytes.try_into().map_err(|_| "the address has the wrong length; see niclab_field")
+}
+
+/// The field that a `set` action names, and its value.
+fn set(given: &niclab_action, bytes: &[u8]) -> Result<Set, &'static str> {
+    let byte = u8::try_from(given.value).map_err(|_| "the value is greater than 255");
+    let word = u16::try_from(given.value).map_err(|_| "the value is greater than 65535");
+    Ok(match given.index {
+        0 => Set::Ipv4Dscp(byte?),
+        1 => Set::Ipv4Dst(address::<4>(bytes)?.into()),
+        2 => Set::Ipv4Src(address::<4>(bytes)?.into()),
+        3 => Set::Ipv6Dscp(byte?),
+        4 => Set::Ipv6Dst(address::<16>(bytes)?.into()),
+        5 => Set::Ipv6Src(address::<16>(bytes)?.into()),
+        6 => Set::MacDst(address(bytes)?),
+        7 => Set::MacSrc(address(bytes)?),
+        8 => Set::TpDst(word?),
+        9 => Set::TpSrc(word?),
+        10 => Set::Ttl(byte?),
+        11 => Set::VlanPcp(byte?),
+        12 => Set::VlanVid(word?),
+        _ => return Err("no such field; use one of niclab_field"),
+    })
+}
+
+/// # Safety
+/// The action's pointers are null or point to what its kind has.
+#[inline]
+unsafe fn action(given: &niclab_action) -> Result<Action, &'static str> {
+    let value = given.value;
+    let word = || u16::try_from(value).map_err(|_| "the value is greater than 65535");
+    // SAFETY: the caller vouches for the bytes.
+    let bytes = || unsafe { slice(given.bytes, given.bytes_len.min(BYTES_MAX)) };
+    let boxed = || -> Box<[u8]> { bytes().into() };
+    Ok(match given.kind {
+        0 => Action::Age(value),
+        1 => Action::Count,
+        2 => Action::DecTtl,
+        3 => Action::Drop,
+        4 => Action::Flag,
+        5 => Action::Jump(value),
+        6 => Action::Mark(value),
+        7 => Action::Meter(value),
+        8 => Action::NvgreDecap,
+        9 => Action::NvgreEncap(boxed()),
+        10 => Action::PopVlan,
+        11 => Action::Port(word()?),
+        12 => Action::PushVlan(word()?),
+        13 => Action::Queue(word()?),
+        14 => Action::RawDecap(word()?),
+        15 => Action::RawEncap(boxed()),
+        16 if given.rss.is_null() => return Err("rss without settings"),
+        // SAFETY: the caller vouches for the settings.
+        16 => Action::Rss(Box::new(unsafe { rss(&*given.rss)? })),
+        17 => Action::Set(set(given, bytes())?),
+        18 => Action::SetMeta { data: value, mask: given.mask },
+        19 => {
+            let index = u8::try_from(given.index).map_err(|_| "tags are 0 to 3")?;
+            Action::SetTag { index, data: value, mask: given.mask }
+        }
+        20 => Action::VxlanDecap,
+        21 => Action::VxlanEncap(boxed()),
+        // The control side puts the indirect action here.
+        22 => Action::Drop,
+        _ => return Err("no such action; use one of niclab_action_kind"),
+    })
+}
+
+/// The actions of a rule.
+///
+/// # Safety
+/// Each action's pointers are null or point to what its kind has.
+#[inline]
+pub unsafe fn actions(given: &[niclab_action]) -> Result<GivenActions, Failure> {
+    let mut read = GivenActions::default();
+    if given.len() > ACTIONS_MAX {
+        let text = format!("{} actions; a rule has at most {ACTIONS_MAX}", given.len());
+        return Err(Failure::new(libc::EINVAL, Part::Actions, text));
+    }
+    for (at, one) in given.iter().enumerate() {
+        // SAFETY: the caller vouches for the pointers.
+        let action = unsafe { action(one) }.map_err(|reason| unfit(at, reason))?;
+        match one.kind {
+            22 => read.shared.push((at, one.context)),
+            0 if one.context != 0 => read.age_context = Some(one.context),
+            _ => {}
+        }
+        read.list.push(action);
+    }
+    Ok(read)
+}

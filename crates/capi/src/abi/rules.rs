@@ -1,0 +1,435 @@
+//! Rules and indirect actions.
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex};
+
+use niclab_nic::limits::QUEUES_MAX;
+use niclab_nic::{Nic, NicConfig};
+
+use super::types::{
+    niclab_action, niclab_age, niclab_config, niclab_counts, niclab_error, niclab_rule,
+    niclab_write,
+};
+use super::{Device, device, finish, given, lock, put, read};
+use crate::control::{Control, GivenActions, Place, is_slot};
+use crate::failure::{Failure, Part};
+
+/// Opens a NIC without rules: RSS sends all packets to the queues. Close it by `niclab_close`.
+///
+/// # Safety
+/// The pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_open(
+    config: *const niclab_config,
+    nic: *mut *mut Device,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let open = || {
+            let niclab_config { queues, ports, seed } = *given(config, "config")?;
+            let config = NicConfig { queues, ports, seed, ..NicConfig::default() };
+            let control = Arc::new(Mutex::new(Control::new(Nic::new(&config)?)));
+            put(nic, Box::into_raw(Box::new(Device { control })), "nic")
+        };
+        finish(open(), error)
+    }
+}
+
+/// Closes a NIC. Its workers, template tables and operation queues must be closed before.
+///
+/// # Safety
+/// `nic` is null or open, and no other call uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_close(nic: *mut Device) {
+    if !nic.is_null() {
+        // SAFETY: `niclab_open` made it, and the caller gives it up.
+        drop(unsafe { Box::from_raw(nic) });
+    }
+}
+
+/// The most receive queues of a NIC.
+#[unsafe(no_mangle)]
+pub extern "C" fn niclab_queues_max() -> u16 {
+    QUEUES_MAX
+}
+
+/// # Safety
+/// As the functions that call it.
+#[inline]
+unsafe fn rule_of(rule: *const niclab_rule) -> Result<(Place, read::Items, GivenActions), Failure> {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let rule = given(rule, "rule")?;
+        let items = read::items(read::slice(rule.items, rule.items_len as usize))?;
+        let actions = read::actions(read::slice(rule.actions, rule.actions_len as usize))?;
+        Ok((Place { group: rule.group, priority: rule.priority }, items, actions))
+    }
+}
+
+/// Creates a rule; packets match it from now on. `handle` gets its handle, which is not 0.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_create(
+    nic: *const Device,
+    rule: *const niclab_rule,
+    handle: *mut u64,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let create = || {
+            let (place, items, mut actions) = rule_of(rule)?;
+            let device = device(nic)?;
+            if handle.is_null() {
+                return Err(super::null("handle"));
+            }
+            let id = lock(&device.control).create(place, &items, &mut actions)?;
+            put(handle, id.to_bits(), "handle")
+        };
+        finish(create(), error)
+    }
+}
+
+/// Checks that a rule could be created now, and creates none.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_validate(
+    nic: *const Device,
+    rule: *const niclab_rule,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let validate = || {
+            let (place, items, mut actions) = rule_of(rule)?;
+            lock(&device(nic)?.control).validate(place, &items, &mut actions)
+        };
+        finish(validate(), error)
+    }
+}
+
+/// Replaces the actions of a rule. Each packet sees either the old or the new ones.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_update(
+    nic: *const Device,
+    handle: u64,
+    actions: *const niclab_action,
+    actions_len: usize,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let update = || {
+            let mut actions = read::actions(read::slice(actions, actions_len))?;
+            let mut control = lock(&device(nic)?.control);
+            let id = control.rule_of(handle)?;
+            control.update(id, &mut actions)
+        };
+        finish(update(), error)
+    }
+}
+
+/// Destroys a rule; later packets do not match it.
+///
+/// # Safety
+/// `nic` is open, and `error` is valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_destroy(
+    nic: *const Device,
+    handle: u64,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let destroy = || {
+            let mut control = lock(&device(nic)?.control);
+            let id = control.rule_of(handle)?;
+            control.destroy(id)?;
+            if is_slot(handle) {
+                control.set_slot(handle, None);
+            }
+            Ok(())
+        };
+        finish(destroy(), error)
+    }
+}
+
+/// Destroys all rules.
+///
+/// # Safety
+/// `nic` is open, and `error` is valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_flush(nic: *const Device, error: *mut niclab_error) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe { finish((|| lock(&device(nic)?.control).flush())(), error) }
+}
+
+/// Sets the fate of packets that no rule matches: dropped if `on` is not 0, else sent by RSS.
+///
+/// # Safety
+/// `nic` is open, and `error` is valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_isolate(
+    nic: *const Device,
+    on: i32,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let isolate = || Ok(lock(&device(nic)?.control).nic.isolate(on != 0)?);
+        finish(isolate(), error)
+    }
+}
+
+/// Number of rules; 0 if `nic` is null.
+///
+/// # Safety
+/// `nic` is open, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_count(nic: *const Device) -> u32 {
+    // SAFETY: as the caller vouches.
+    unsafe { device(nic) }.map_or(0, |device| lock(&device.control).nic.len())
+}
+
+/// What a rule that counts has counted since the last reset. `reset` other than 0 resets it.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_counts(
+    nic: *const Device,
+    handle: u64,
+    reset: i32,
+    counts: *mut niclab_counts,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let query = || {
+            let mut control = lock(&device(nic)?.control);
+            let id = control.rule_of(handle)?;
+            let niclab_nic::Counts { packets, bytes } = control.counts(id, reset != 0)?;
+            put(counts, niclab_counts { packets, bytes }, "counts")
+        };
+        finish(query(), error)
+    }
+}
+
+/// The age of a rule.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_rule_age(
+    nic: *const Device,
+    handle: u64,
+    age: *mut niclab_age,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let query = || {
+            let control = lock(&device(nic)?.control);
+            let id = control.rule_of(handle)?;
+            put(age, age_for_c(control.age(id)?), "age")
+        };
+        finish(query(), error)
+    }
+}
+
+fn age_for_c(age: niclab_nic::Age) -> niclab_age {
+    let aged = u32::from(age.is_aged());
+    niclab_age { idle_ns: age.idle_ns, timeout_s: age.timeout_s, aged }
+}
+
+/// Sets the time, in nanoseconds from any moment: ages follow from it. Call it before the first
+/// rule that ages, and now and then; a worker can do so too. Earlier times are ignored.
+///
+/// # Safety
+/// `nic` is open, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_set_time(nic: *const Device, now_ns: u64) {
+    // SAFETY: as the caller vouches.
+    if let Ok(device) = unsafe { device(nic) } {
+        lock(&device.control).set_time_ns(now_ns);
+    }
+}
+
+/// The contexts of aged rules and indirect ages; the handle of those that have none. Returns how
+/// many there are, and writes at most `contexts_len` of them.
+///
+/// # Safety
+/// `nic` is open, and `contexts` points to `contexts_len` places, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_aged(
+    nic: *const Device,
+    contexts: *mut u64,
+    contexts_len: usize,
+) -> usize {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let Ok(device) = device(nic) else { return 0 };
+        let aged = lock(&device.control).aged();
+        let written = if contexts.is_null() { 0 } else { aged.len().min(contexts_len) };
+        std::ptr::copy_nonoverlapping(aged.as_ptr(), contexts, written);
+        aged.len()
+    }
+}
+
+/// Writes a line about a rule, or about all rules if `handle` is 0.
+///
+/// # Safety
+/// `nic` is open, `write` may be called with `context`, and `error` is valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_dump(
+    nic: *const Device,
+    handle: u64,
+    write: niclab_write,
+    context: *mut c_void,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let dump = || {
+            let mut control = lock(&device(nic)?.control);
+            let one = if handle == 0 { None } else { Some(control.rule_of(handle)?) };
+            let text = control.dump(one)?;
+            drop(control);
+            write(context, text.as_ptr().cast::<c_char>(), text.len());
+            Ok(())
+        };
+        finish(dump(), error)
+    }
+}
+
+/// # Safety
+/// `action` is null or valid.
+unsafe fn one_action(action: *const niclab_action) -> Result<GivenActions, Failure> {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let one = given(action, "action")?;
+        let read = read::actions(std::slice::from_ref(one))?;
+        match read.shared.is_empty() {
+            true => Ok(read),
+            false => Err(Failure::of_action(libc::EINVAL, 0, "an indirect action of another one")),
+        }
+    }
+}
+
+/// Creates an indirect action, which several rules may have: age, count or rss.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_action_create(
+    nic: *const Device,
+    action: *const niclab_action,
+    handle: *mut u64,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let create = || {
+            let mut read = one_action(action)?;
+            let device = device(nic)?;
+            if handle.is_null() {
+                return Err(super::null("handle"));
+            }
+            let Some(action) = read.list.pop() else {
+                return Err(Failure::new(libc::EINVAL, Part::Actions, "no action"));
+            };
+            let created = lock(&device.control).create_shared(action, read.age_context)?;
+            put(handle, created, "handle")
+        };
+        finish(create(), error)
+    }
+}
+
+/// Changes an indirect action, and at the same instant all rules that have it.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_action_update(
+    nic: *const Device,
+    handle: u64,
+    action: *const niclab_action,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let update = || {
+            let Some(action) = one_action(action)?.list.pop() else {
+                return Err(Failure::new(libc::EINVAL, Part::Actions, "no action"));
+            };
+            lock(&device(nic)?.control).update_shared(handle, action)
+        };
+        finish(update(), error)
+    }
+}
+
+/// Destroys an indirect action that no rule has.
+///
+/// # Safety
+/// `nic` is open, and `error` is valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_action_destroy(
+    nic: *const Device,
+    handle: u64,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe { finish((|| lock(&device(nic)?.control).destroy_shared(handle))(), error) }
+}
+
+/// What all rules with an indirect counter have counted since the last reset.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_action_counts(
+    nic: *const Device,
+    handle: u64,
+    reset: i32,
+    counts: *mut niclab_counts,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let query = || {
+            let counted = lock(&device(nic)?.control).shared_counts(handle, reset != 0)?;
+            let niclab_nic::Counts { packets, bytes } = counted;
+            put(counts, niclab_counts { packets, bytes }, "counts")
+        };
+        finish(query(), error)
+    }
+}
+
+/// The age of an indirect age: of the rule that was hit last. All zeros while no rule has it.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_action_age(
+    nic: *const Device,
+    handle: u64,
+    age: *mut niclab_age,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let query = || {
+            let found = lock(&device(nic)?.control).shared_age(handle)?;
+            put(age, found.map_or_else(niclab_age::default, age_for_c), "age")
+        };
+        finish(query(), error)
+    }
+}

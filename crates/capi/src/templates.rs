@@ -1,0 +1,222 @@
+//! Template tables for C programs: what rules share is checked once, the rest comes with each rule.
+//!
+//! A table has pattern templates (items and masks) and actions templates. A rule that fits the
+//! NIC's own template tables (`niclab_nic::TemplateTable`) goes through them: outer headers, and
+//! actions of which queue, mark and jump vary. Any other rule is created whole.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrayvec::ArrayVec;
+use niclab_nic::limits::{ACTIONS_MAX, GIVEN_MAX};
+use niclab_nic::rule::item::ItemMatch;
+use niclab_nic::rule::{Action, Pattern};
+use niclab_nic::{RuleError, Template, TemplateAction, TemplateRule, TemplateTable};
+
+use crate::control::{GivenActions, Place};
+use crate::failure::{Failure, Part};
+use crate::flow_queue::{SharedControl, lock};
+use crate::shapes::Shapes;
+
+/// An actions template: the actions, and which of them have the template's values in each rule.
+#[derive(Clone, Debug)]
+pub struct ActionsTemplate {
+    /// The actions.
+    pub given: GivenActions,
+    /// For each action, whether its values are those of the template.
+    pub fixed: ArrayVec<bool, ACTIONS_MAX>,
+}
+
+/// A template table.
+#[derive(Debug)]
+pub struct Table {
+    /// No other table of the process has this number.
+    number: u64,
+    /// Group and priority of its rules.
+    pub place: Place,
+    /// For each pattern template, its items; only their masks matter.
+    pub patterns: Vec<Vec<ItemMatch>>,
+    /// Actions templates.
+    pub actions: Vec<ActionsTemplate>,
+    /// The NIC's tables, by what a rule has. Made when the first such rule comes.
+    fitting: Mutex<Vec<Fitting>>,
+}
+
+/// A table of the NIC, for rules with the same mask and the same actions.
+#[derive(Clone, Debug)]
+struct Fitting {
+    pattern: usize,
+    actions: usize,
+    mask: niclab_packet::key::Key,
+    /// `None` if the NIC has no such tables.
+    table: Option<Arc<TemplateTable>>,
+}
+
+/// What a thread keeps to make rules of tables fast.
+#[derive(Debug, Default)]
+pub struct RuleMaker {
+    shapes: Shapes,
+    /// The table that was used last: its number, and the NIC's.
+    last: Option<(u64, Fitting)>,
+}
+
+impl ActionsTemplate {
+    /// The actions as the NIC's templates have them; `None` if it has none such.
+    fn of_nic(&self) -> Option<Vec<TemplateAction>> {
+        let is_plain = self.given.shared.is_empty() && self.given.age_context.is_none();
+        if !is_plain || self.given.list.iter().any(|action| matches!(action, Action::Age(_))) {
+            return None;
+        }
+        let varies = |action: &Action| match action {
+            Action::Jump(_) => Some(TemplateAction::Jump),
+            Action::Mark(_) => Some(TemplateAction::Mark),
+            Action::Queue(_) => Some(TemplateAction::Queue),
+            Action::Count | Action::Drop | Action::Flag | Action::DecTtl | Action::PopVlan => {
+                Some(TemplateAction::Same(action.clone()))
+            }
+            _ => None,
+        };
+        let actions = self.given.list.iter().zip(&self.fixed);
+        let actions = actions.map(|(action, fixed)| match fixed {
+            true => Some(TemplateAction::Same(action.clone())),
+            false => varies(action),
+        });
+        actions.collect()
+    }
+
+    /// Checks that a rule has the actions of the template, where it gives values of its own.
+    ///
+    /// # Errors
+    /// `EINVAL` for another number of actions, or another action.
+    #[inline]
+    pub fn check(&self, given: &GivenActions) -> Result<(), Failure> {
+        let count = self.given.list.len();
+        if given.list.len() != count {
+            let text = format!("{} actions; the template has {count}", given.list.len());
+            return Err(Failure::new(libc::EINVAL, Part::Actions, text));
+        }
+        let is_shared = |given: &GivenActions, at| given.shared.iter().any(|(of, _)| *of == at);
+        for (at, (own, known)) in given.list.iter().zip(&self.given.list).enumerate() {
+            let is_same = std::mem::discriminant(own) == std::mem::discriminant(known)
+                && is_shared(given, at) == is_shared(&self.given, at);
+            if !self.fixed[at] && !is_same {
+                let text = format!("`{own}`; the template has another action here");
+                return Err(Failure::of_action(libc::EINVAL, at, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers that a rule with these actions gives.
+    fn numbers(&self, actions: &[Action]) -> ArrayVec<u32, GIVEN_MAX> {
+        let varying = actions.iter().zip(&self.fixed).filter(|(_, fixed)| !**fixed);
+        let numbers = varying.filter_map(|(action, _)| match *action {
+            Action::Jump(number) | Action::Mark(number) => Some(number),
+            Action::Queue(queue) => Some(queue.into()),
+            _ => None,
+        });
+        numbers.take(GIVEN_MAX).collect()
+    }
+
+    /// The actions of a rule: its own where the template lets it, else the template's.
+    pub fn complete(&self, given: &mut GivenActions) {
+        for (at, action) in given.list.iter_mut().enumerate() {
+            if self.fixed[at] {
+                *action = self.given.list[at].clone();
+            }
+        }
+        given.shared.retain(|(at, _)| !self.fixed[*at]);
+        let fixed = self.given.shared.iter().filter(|(at, _)| self.fixed[*at]);
+        given.shared.extend(fixed.copied());
+        given.age_context = given.age_context.or(self.given.age_context);
+    }
+}
+
+impl Table {
+    /// A table of these templates.
+    pub fn new(
+        place: Place,
+        patterns: Vec<Vec<ItemMatch>>,
+        actions: Vec<ActionsTemplate>,
+    ) -> Table {
+        static TABLES: AtomicU64 = AtomicU64::new(0);
+        let number = TABLES.fetch_add(1, Ordering::Relaxed);
+        Table { number, place, patterns, actions, fitting: Mutex::new(Vec::new()) }
+    }
+
+    /// Destroys the tables that the NIC has for it.
+    pub fn close(&self, control: &SharedControl) {
+        let all = std::mem::take(&mut *self.fitting.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut control = lock(control);
+        for table in all.into_iter().filter_map(|fitting| fitting.table) {
+            // A table that the NIC does not know needs no end.
+            let _ = control.nic.destroy_template_table(&table);
+        }
+    }
+
+    /// The NIC's table for rules of these templates with the mask of this pattern.
+    fn fitting(
+        &self,
+        (pattern_index, actions_index): (usize, usize),
+        pattern: &Pattern,
+        nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
+    ) -> Result<Fitting, Failure> {
+        let mut all = self.fitting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |known: &&Fitting| {
+            (known.pattern, known.actions) == (pattern_index, actions_index)
+                && known.mask == *pattern.mask()
+        };
+        if let Some(known) = all.iter().find(is_it) {
+            return Ok(known.clone());
+        }
+        let table = match self.actions[actions_index].of_nic() {
+            Some(actions) if pattern.is_of_outer_bits() => {
+                let Place { group, priority } = self.place;
+                let (pattern, actions) = (pattern.clone(), &actions[..]);
+                match nic(&Template { group, priority, pattern, actions }) {
+                    Ok(table) => Some(Arc::new(table)),
+                    Err(RuleError::TemplateUnfit { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            _ => None,
+        };
+        let mask = *pattern.mask();
+        let made = Fitting { pattern: pattern_index, actions: actions_index, mask, table };
+        all.push(made.clone());
+        Ok(made)
+    }
+}
+
+impl RuleMaker {
+    /// The rule of a table with these values, for the NIC's template table; `None` if it has to be
+    /// created whole. `nic` makes a table of the NIC; it is called for the first such rule alone.
+    ///
+    /// # Errors
+    /// As [`niclab_nic::rule::compile::pattern`] and [`niclab_nic::Nic::template_table`].
+    #[inline]
+    pub fn rule(
+        &mut self,
+        table: &Table,
+        templates: (usize, usize),
+        items: &[ItemMatch],
+        actions: &[Action],
+        nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
+    ) -> Result<Option<TemplateRule>, Failure> {
+        let pattern = self.shapes.pattern(items)?;
+        let number = table.number;
+        let is_last = self.last.as_ref().is_some_and(|(last, fitting)| {
+            (*last, fitting.pattern, fitting.actions) == (number, templates.0, templates.1)
+                && fitting.mask == *pattern.mask()
+        });
+        if !is_last {
+            self.last = Some((number, table.fitting(templates, &pattern, nic)?));
+        }
+        let Some((_, Fitting { table: Some(fitting), .. })) = &self.last else { return Ok(None) };
+        if !pattern.is_of_outer_bits() {
+            return Ok(None);
+        }
+        let numbers = table.actions[templates.1].numbers(actions);
+        Ok(Some(fitting.rule(pattern.value(), &numbers)?))
+    }
+}

@@ -1,0 +1,298 @@
+//! What the library adds to the NIC: handles, shared actions, operation queues, errors with places.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Mutex};
+
+use niclab::control::{Control, GivenActions, Place};
+use niclab::failure::{Failure, Part};
+use niclab::flow_queue::{EnqueuedRule, FlowQueue, SharedControl};
+use niclab::templates::{ActionsTemplate, Table};
+use niclab_nic::memory::Region;
+use niclab_nic::rss::RssAction;
+use niclab_nic::rule::Action;
+use niclab_nic::rule::item::ItemMatch;
+use niclab_nic::rule::text::{Command, Parser};
+use niclab_nic::{Nic, NicConfig};
+use niclab_packet::stack::build;
+use niclab_packet::wire::{ethernet, ipv4, udp};
+
+const ROOT: Place = Place { group: 0, priority: 0 };
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn control() -> Control {
+    Control::new(Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap())
+}
+
+fn items(text: &str) -> Vec<ItemMatch> {
+    let line = format!("flow create 0 ingress pattern {text} / end actions drop / end");
+    let mut parser = Parser::default();
+    let Command::Create { rule, .. } = parser.parse(1, &line).unwrap().command else {
+        panic!("{line}")
+    };
+    rule.items.to_vec()
+}
+
+fn given(actions: &[Action]) -> GivenActions {
+    GivenActions { list: actions.iter().cloned().collect(), ..GivenActions::default() }
+}
+
+/// Actions that end with the shared action of a handle.
+fn with_shared(actions: &[Action], handle: u64) -> GivenActions {
+    let mut given = given(actions);
+    given.shared.push((given.list.len(), handle));
+    given.list.push(Action::Drop);
+    given
+}
+
+/// Sends datagrams to these ports through a worker; returns their queues.
+fn send(worker: &mut niclab_nic::Worker, ports: &[u16]) -> Vec<u16> {
+    let (region, mut descs) = Region::new(ports.len(), 100).unwrap();
+    for (desc, &dst_port) in descs.iter_mut().zip(ports) {
+        let frame = build(&[
+            ethernet::Repr::default().into(),
+            ipv4::Repr::default().into(),
+            udp::Repr { dst_port, ..Default::default() }.into(),
+        ])
+        .unwrap();
+        region.slot_mut(desc)[..frame.len()].copy_from_slice(&frame);
+        region.set_len(desc, frame.len() as u16);
+    }
+    worker.classify(&region, &mut descs);
+    descs.iter().map(|desc| desc.queue).collect()
+}
+
+fn port(port: u16) -> Vec<ItemMatch> {
+    items(&format!("eth / ipv4 / udp dst is {port}"))
+}
+
+#[test]
+fn a_handle_names_its_rule_until_it_is_destroyed_and_never_another() {
+    let mut control = control();
+    let id = control.create(ROOT, &port(1), &mut given(&[Action::Queue(1)])).unwrap();
+    let handle = id.to_bits();
+    assert_eq!(control.rule_of(handle).unwrap(), id);
+    control.destroy(id).unwrap();
+    let next = control.create(ROOT, &port(1), &mut given(&[Action::Queue(2)])).unwrap();
+    assert_ne!(next.to_bits(), handle);
+    let error = control.destroy(control.rule_of(handle).unwrap()).unwrap_err();
+    assert_eq!((error.errno, error.part), (libc::ENOENT, Part::Handle));
+    assert!(control.rule_of(0).is_err());
+    assert!(control.rule_of(u64::MAX).is_err(), "a slot that was never given");
+}
+
+#[test]
+fn a_refusal_says_which_item_or_action_is_wrong_and_changes_nothing() {
+    let mut control = control();
+    let place = |failure: Failure| (failure.errno, failure.part, failure.index);
+    let mut create = |items: &[ItemMatch], actions: &[Action], group, priority| {
+        let place_of_rule = Place { group, priority };
+        place(control.create(place_of_rule, items, &mut given(actions)).unwrap_err())
+    };
+    let drop = &[Action::Drop][..];
+    let unordered = [port(1), items("eth")].concat();
+    assert_eq!(create(&unordered, drop, 0, 0), (libc::EINVAL, Part::Item, 3));
+    let wrong = [Action::Count, Action::Queue(9)];
+    assert_eq!(create(&port(1), &wrong, 0, 0), (libc::EINVAL, Part::Action, 1));
+    assert_eq!(create(&port(1), &[Action::Count], 0, 0), (libc::EINVAL, Part::Actions, 0));
+    assert_eq!(create(&port(1), drop, 0, 65_536), (libc::EINVAL, Part::Priority, 0));
+    let back = [Action::Jump(1)];
+    assert_eq!(create(&port(1), &back, 2, 0), (libc::EINVAL, Part::Action, 0));
+    let unknown = control.create(ROOT, &port(1), &mut with_shared(&[Action::Count], 77));
+    assert_eq!(place(unknown.unwrap_err()), (libc::ENOENT, Part::Action, 1));
+    assert!(control.dump(None).unwrap().is_empty(), "no rule was created");
+}
+
+#[test]
+fn counters_are_reset_by_themselves() {
+    let nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() });
+    let mut nic = nic.unwrap();
+    let mut worker = nic.worker();
+    let mut control = Control::new(nic);
+    let id =
+        control.create(ROOT, &port(1), &mut given(&[Action::Count, Action::Queue(1)])).unwrap();
+    let plain = control.create(ROOT, &port(2), &mut given(&[Action::Queue(2)])).unwrap();
+    assert_eq!(send(&mut worker, &[1, 1, 2]), [1, 1, 2]);
+    assert_eq!(control.counts(id, true).unwrap().packets, 2);
+    send(&mut worker, &[1]);
+    assert_eq!(control.counts(id, false).unwrap().packets, 1);
+    assert_eq!(control.counts(plain, false).unwrap_err().errno, libc::EINVAL);
+    let text = control.dump(Some(id)).unwrap();
+    assert!(text.contains("port_dst 0001 fate queue 1, 3 packets"), "{text}");
+}
+
+#[test]
+fn a_shared_counter_counts_for_all_its_rules_even_those_that_are_gone() {
+    let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+    let mut worker = nic.worker();
+    let shared: SharedControl = Arc::new(Mutex::new(Control::new(nic)));
+    let mut control = shared.lock().unwrap();
+    let handle = control_counter(&mut control);
+    let rules: Vec<_> = (1..3)
+        .map(|n| {
+            let mut actions = with_shared(&[Action::Queue(n)], handle);
+            control.create(ROOT, &port(n), &mut actions).unwrap()
+        })
+        .collect();
+    assert_eq!(send(&mut worker, &[1, 2, 2, 3])[..3], [1, 2, 2]);
+    assert_eq!(counted(&mut control, handle), 3);
+    control.destroy(rules[1]).unwrap();
+    send(&mut worker, &[1, 2]);
+    assert_eq!(counted(&mut control, handle), 4);
+    drop(control);
+    let mut queue = FlowQueue::new(&shared, 4).unwrap();
+    queue.destroy(rules[0].to_bits(), 5, false).unwrap();
+    assert!(queue.pull().unwrap().is_done);
+    assert_eq!(counted(&mut shared.lock().unwrap(), handle), 4);
+}
+
+fn control_counter(control: &mut Control) -> u64 {
+    control.create_shared(Action::Count, None).unwrap()
+}
+
+fn counted(control: &mut Control, handle: u64) -> u64 {
+    control.shared_counts(handle, false).unwrap().packets
+}
+
+#[test]
+fn a_shared_rss_changes_in_all_rules_at_once_and_stays_while_they_have_it() {
+    let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+    let mut worker = nic.worker();
+    let mut control = Control::new(nic);
+    let rss =
+        |queue| Action::Rss(Box::new(RssAction { queues: vec![queue], ..RssAction::default() }));
+    let handle = control.create_shared(rss(1), None).unwrap();
+    for n in 1..3 {
+        control.create(ROOT, &port(n), &mut with_shared(&[Action::Count], handle)).unwrap();
+    }
+    assert_eq!(send(&mut worker, &[1, 2]), [1, 1]);
+    control.update_shared(handle, rss(3)).unwrap();
+    assert_eq!(send(&mut worker, &[1, 2]), [3, 3]);
+    let error = control.update_shared(handle, rss(9)).unwrap_err();
+    assert_eq!(error.errno, libc::EINVAL);
+    assert_eq!(send(&mut worker, &[1, 2]), [3, 3], "nothing was changed");
+    assert_eq!(control.update_shared(handle, Action::Count).unwrap_err().errno, libc::EINVAL);
+    assert_eq!(control.destroy_shared(handle).unwrap_err().errno, libc::EBUSY);
+    control.flush().unwrap();
+    control.destroy_shared(handle).unwrap();
+}
+
+#[test]
+fn aged_rules_are_reported_by_the_programs_word_or_their_handle() {
+    let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+    let mut worker = nic.worker();
+    nic.set_time_ns(SECOND_NS);
+    let mut control = Control::new(nic);
+    let ages = [Action::Age(5), Action::Queue(1)];
+    let mut named = GivenActions { age_context: Some(0xabc), ..given(&ages) };
+    control.create(ROOT, &port(1), &mut named).unwrap();
+    let id = control.create(ROOT, &port(2), &mut given(&ages)).unwrap();
+    let handle = control.create_shared(Action::Age(5), Some(0xdef)).unwrap();
+    let counter = control_counter(&mut control);
+    for n in 3..5 {
+        let mut actions = with_shared(&[Action::Queue(2), Action::Count], handle);
+        actions.shared.push((1, counter));
+        control.create(ROOT, &port(n), &mut actions).unwrap();
+    }
+    worker.set_age_time_ns(5 * SECOND_NS);
+    send(&mut worker, &[4]);
+    control.set_time_ns(7 * SECOND_NS);
+    let mut aged = control.aged();
+    aged.sort_unstable();
+    let mut expected = vec![0xabc, id.to_bits()];
+    expected.sort_unstable();
+    assert_eq!(aged, expected, "the shared age was hit 2 s ago");
+    control.set_time_ns(20 * SECOND_NS);
+    let mut aged = control.aged();
+    aged.sort_unstable();
+    expected.push(0xdef);
+    expected.sort_unstable();
+    assert_eq!(aged, expected, "a counter of the same rules has no age");
+}
+
+fn table(actions: &[Action], fixed: &[bool]) -> Table {
+    let template =
+        ActionsTemplate { given: given(actions), fixed: fixed.iter().copied().collect() };
+    Table::new(Place { group: 0, priority: 0 }, vec![port(0)], vec![template])
+}
+
+#[test]
+fn rules_of_a_queue_have_handles_at_once_and_appear_when_they_are_pushed() {
+    let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+    let mut worker = nic.worker();
+    let shared: SharedControl = Arc::new(Mutex::new(Control::new(nic)));
+    let mut queue = FlowQueue::new(&shared, 8).unwrap();
+    let table = table(&[Action::Count, Action::Queue(0)], &[true, false]);
+    let rule = |items, user| EnqueuedRule {
+        table: &table,
+        templates: (0, 0),
+        items,
+        user,
+        postpone: true,
+    };
+    let first = port(1);
+    let actions = [Action::Count, Action::Queue(3)];
+    let handle = queue.create(rule(&first, 10), &mut given(&actions)).unwrap();
+    let twin = queue.create(rule(&first, 11), &mut given(&actions)).unwrap();
+    assert_ne!(handle, twin);
+    assert_eq!(queue.pull(), None, "nothing was pushed");
+    assert!(shared.lock().unwrap().rule_of(handle).is_err());
+    // Destroyed by the push that creates it, and created again.
+    queue.destroy(handle, 12, true).unwrap();
+    let second = queue.create(rule(&first, 13), &mut given(&actions)).unwrap();
+    queue.push();
+    let results: Vec<_> =
+        std::iter::from_fn(|| queue.pull()).map(|c| (c.user, c.is_done)).collect();
+    assert_eq!(results, [(10, true), (11, false), (12, true), (13, true)]);
+    assert_eq!(send(&mut worker, &[1]), [3]);
+    let mut control = shared.lock().unwrap();
+    let id = control.rule_of(second).unwrap();
+    assert_eq!(control.counts(id, false).unwrap().packets, 1);
+    assert!(control.rule_of(handle).is_err() && control.rule_of(twin).is_err());
+    drop(control);
+    table.close(&shared);
+}
+
+#[test]
+fn a_full_queue_refuses_operations_until_results_are_pulled() {
+    let shared: SharedControl = Arc::new(Mutex::new(control()));
+    let mut queue = FlowQueue::new(&shared, 2).unwrap();
+    queue.destroy(1, 1, true).unwrap();
+    queue.destroy(2, 2, false).unwrap();
+    assert_eq!(queue.destroy(3, 3, true).unwrap_err().errno, libc::EAGAIN);
+    assert!(queue.pull().is_some_and(|done| !done.is_done), "no such rule");
+    queue.destroy(3, 3, true).unwrap();
+    assert!(FlowQueue::new(&shared, 0).is_err());
+}
+
+#[test]
+fn rules_that_the_nics_tables_do_not_hold_are_created_whole() {
+    let shared: SharedControl = Arc::new(Mutex::new(control()));
+    let counter = control_counter(&mut shared.lock().unwrap());
+    let mut queue = FlowQueue::new(&shared, 64).unwrap();
+    let ages = table(&[Action::Age(9), Action::Queue(1)], &[true, false]);
+    let mut own = given(&[Action::Age(1), Action::Queue(2)]);
+    let first = port(1);
+    let rule =
+        EnqueuedRule { table: &ages, templates: (0, 0), items: &first, user: 1, postpone: true };
+    let handle = queue.create(rule, &mut own).unwrap();
+    let mut of_template = given(&[Action::Drop, Action::Queue(1)]);
+    of_template.shared.push((0, counter));
+    let fixed = [false, true].into_iter().collect();
+    let template = ActionsTemplate { given: of_template, fixed };
+    let shares = Table::new(ROOT, vec![port(0)], vec![template]);
+    let second = port(2);
+    let rule = EnqueuedRule { table: &shares, items: &second, user: 2, ..rule };
+    let mut own = given(&[Action::Drop, Action::Queue(1)]);
+    own.shared.push((0, counter));
+    queue.create(rule, &mut own).unwrap();
+    let other = queue.create(rule, &mut given(&[Action::Count, Action::Queue(1)])).unwrap_err();
+    assert_eq!((other.errno, other.part), (libc::EINVAL, Part::Action));
+    let done = std::iter::from_fn(|| queue.pull()).filter(|done| done.is_done).count();
+    assert_eq!(done, 2);
+    let mut control = shared.lock().unwrap();
+    let id = control.rule_of(handle).unwrap();
+    assert_eq!(control.age(id).unwrap().timeout_s, 9, "the template's, not the rule's");
+    assert!(control.dump(Some(id)).unwrap().contains("queue 2"));
+    control.set_time_ns(100 * SECOND_NS);
+    assert_eq!(control.aged(), [handle], "the handle that the program knows");
+}

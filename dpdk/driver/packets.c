@@ -1,0 +1,390 @@
+/* The packet path: receive, classify in place, hand over, send. Nothing here copies a frame of a
+ * memory port: mbufs go from the sender's transmit queue to the receiver's queue. */
+#include "driver.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_ip.h>
+#include <rte_mbuf.h>
+#include <rte_tcp.h>
+#include <rte_udp.h>
+
+uint64_t nl_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void nl_drain(struct rte_ring *ring)
+{
+	struct rte_mbuf *packets[NICLAB_BURST];
+	unsigned int count;
+
+	while (ring != NULL &&
+	       (count = rte_ring_dequeue_burst(ring, (void **)packets, NICLAB_BURST, NULL)) > 0)
+		rte_pktmbuf_free_bulk(packets, count);
+}
+
+/* Whether the device takes frames to this address. */
+static int is_for(const struct nl_device *device, const struct rte_ether_addr *to)
+{
+	if (rte_is_broadcast_ether_addr(to))
+		return 1;
+	if (rte_is_multicast_ether_addr(to)) {
+		if (device->data->all_multicast)
+			return 1;
+		for (uint32_t i = 0; i < device->mc_addrs_count; i++)
+			if (rte_is_same_ether_addr(to, &device->mc_addrs[i]))
+				return 1;
+		return 0;
+	}
+	for (int i = 0; i < NL_MAC_ADDRS_MAX; i++)
+		if (rte_is_same_ether_addr(to, &device->mac_addrs[i]))
+			return 1;
+	return 0;
+}
+
+/* Whether the VLAN filter lets a frame pass; one without a tag passes. */
+static int passes_vlan_filter(const struct nl_device *device, const struct rte_mbuf *packet)
+{
+	const struct rte_ether_hdr *ethernet = rte_pktmbuf_mtod(packet, const struct rte_ether_hdr *);
+	const struct rte_vlan_hdr *tag = (const struct rte_vlan_hdr *)(ethernet + 1);
+
+	if (ethernet->ether_type != RTE_BE16(RTE_ETHER_TYPE_VLAN) || packet->data_len < 18)
+		return 1;
+	uint16_t id = rte_be_to_cpu_16(tag->vlan_tci) & 0xfff;
+	return device->vlans[id / 64] >> (id % 64) & 1;
+}
+
+/* Removes the frames that the device does not take; returns how many are left. */
+static uint16_t filter(struct nl_rx_queue *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	const struct nl_device *device = queue->device;
+	const int is_promiscuous = device->data->promiscuous;
+	const int has_vlan_filter =
+		(device->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
+	const uint32_t len_max = device->data->mtu + RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;
+	uint16_t left = 0;
+
+	for (uint16_t i = 0; i < count; i++) {
+		struct rte_mbuf *packet = packets[i];
+		uint64_t *loss = NULL;
+
+		if (packet->pkt_len > len_max)
+			loss = &queue->losses.too_long;
+		else if (packet->data_len < RTE_ETHER_HDR_LEN)
+			loss = NULL;
+		else if (!is_promiscuous &&
+			 !is_for(device, rte_pktmbuf_mtod(packet, const struct rte_ether_addr *)))
+			loss = &queue->losses.by_mac;
+		else if (has_vlan_filter && !passes_vlan_filter(device, packet))
+			loss = &queue->losses.by_vlan;
+		if (loss == NULL) {
+			packets[left++] = packet;
+		} else {
+			(*loss)++;
+			rte_pktmbuf_free(packet);
+		}
+	}
+	return left;
+}
+
+/* Tells the worker the time, once a millisecond: for ages and meters. */
+static void keep_time(struct nl_rx_queue *queue)
+{
+	const uint64_t now = rte_rdtsc();
+
+	if (now - queue->timed_tsc > rte_get_tsc_hz() / 1000) {
+		queue->timed_tsc = now;
+		niclab_worker_set_time(queue->worker, nl_now_ns());
+	}
+}
+
+/* Gives a packet to another receive queue. */
+static void hand_over(struct nl_rx_queue *from, uint16_t to, struct rte_mbuf *packet)
+{
+	struct rte_ring *ring =
+		to < from->device->data->nb_rx_queues ? from->device->rx[to].ring : NULL;
+
+	if (ring == NULL || rte_ring_mp_enqueue(ring, packet) != 0) {
+		from->losses.queue_full++;
+		rte_pktmbuf_free(packet);
+	}
+}
+
+/* Writes what the NIC decided into an mbuf. */
+static inline void write_back(const struct nl_rx_queue *queue, struct rte_mbuf *packet,
+			      const struct niclab_frame *frame)
+{
+	uint64_t flags = 0;
+
+	packet->data_off = (uint16_t)(frame->data - (uint8_t *)packet->buf_addr);
+	packet->data_len = frame->len;
+	packet->pkt_len = frame->len;
+	packet->port = queue->port_id;
+	packet->packet_type = 0;
+	packet->hash.rss = frame->hash;
+	if (frame->hash != 0)
+		flags |= RTE_MBUF_F_RX_RSS_HASH;
+	if (frame->flags & NICLAB_FLAGGED) {
+		flags |= RTE_MBUF_F_RX_FDIR;
+		if (frame->flags & NICLAB_MARKED) {
+			flags |= RTE_MBUF_F_RX_FDIR_ID;
+			packet->hash.fdir.hi = frame->mark;
+		}
+	}
+	packet->ol_flags = (packet->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)) | flags;
+}
+
+/* Classifies frames. Those of this queue go to `mine`, which has `room`; others to their queues.
+ * Returns how many went to `mine`. */
+static uint16_t classify(struct nl_rx_queue *queue, struct rte_mbuf **packets, uint16_t count,
+			 struct rte_mbuf **mine, uint16_t room)
+{
+	struct niclab_frame frames[NICLAB_BURST];
+	uint16_t taken = 0;
+
+	for (uint16_t i = 0; i < count; i++) {
+		frames[i].data = rte_pktmbuf_mtod(packets[i], uint8_t *);
+		frames[i].headroom = packets[i]->data_off;
+		frames[i].len = packets[i]->data_len;
+	}
+	keep_time(queue);
+	niclab_classify(queue->worker, frames, count);
+	queue->idle = 0;
+	for (uint16_t i = 0; i < count; i++) {
+		struct rte_mbuf *packet = packets[i];
+
+		if (frames[i].flags & (NICLAB_DROPPED | NICLAB_LEAVES)) {
+			queue->losses.by_rule++;
+			rte_pktmbuf_free(packet);
+			continue;
+		}
+		write_back(queue, packet, &frames[i]);
+		if (frames[i].queue == queue->id && taken < room)
+			mine[taken++] = packet;
+		else
+			hand_over(queue, frames[i].queue, packet);
+	}
+	return taken;
+}
+
+/* Takes frames that the other end of the link has sent. */
+static uint16_t receive_memory(struct nl_rx_queue *queue, uint16_t wire, struct rte_mbuf **packets,
+			       uint16_t count)
+{
+	const struct nl_device *device = queue->device;
+	struct rte_ring *ring =
+		__atomic_load_n(&device->link->wires[!device->end][wire], __ATOMIC_ACQUIRE);
+
+	if (ring == NULL)
+		return 0;
+	return rte_ring_sc_dequeue_burst(ring, (void **)packets, count, NULL);
+}
+
+/* Takes frames that came by a port of the system: they are copied into mbufs. */
+static uint16_t receive_port(struct nl_rx_queue *queue, uint16_t wire, struct rte_mbuf **packets,
+			     uint16_t count)
+{
+	struct niclab_frame frames[NICLAB_BURST];
+
+	if (queue->spare_count < count) {
+		unsigned int wanted = NICLAB_BURST - queue->spare_count;
+
+		if (rte_pktmbuf_alloc_bulk(queue->pool, &queue->spare[queue->spare_count], wanted) == 0)
+			queue->spare_count = NICLAB_BURST;
+		else
+			queue->losses.no_mbuf++;
+	}
+	count = RTE_MIN(count, (uint16_t)queue->spare_count);
+	for (uint16_t i = 0; i < count; i++) {
+		struct rte_mbuf *packet = queue->spare[queue->spare_count - 1 - i];
+
+		frames[i].data = rte_pktmbuf_mtod(packet, uint8_t *);
+		frames[i].len = rte_pktmbuf_tailroom(packet);
+	}
+	int got = niclab_port_receive(queue->device->port, wire, frames, count, NULL);
+	for (int i = 0; i < got; i++) {
+		packets[i] = queue->spare[--queue->spare_count];
+		packets[i]->data_len = frames[i].len;
+		packets[i]->pkt_len = frames[i].len;
+	}
+	return got > 0 ? (uint16_t)got : 0;
+}
+
+/* Takes a VLAN tag out of a packet if the program wants that. */
+static void strip_vlan(const struct nl_rx_queue *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	if (!(queue->device->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP))
+		return;
+	for (uint16_t i = 0; i < count; i++)
+		if (packets[i]->data_len >= 18)
+			rte_vlan_strip(packets[i]);
+}
+
+uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
+{
+	struct nl_rx_queue *queue = opaque;
+	const struct nl_device *device = queue->device;
+	const uint16_t step = device->data->nb_rx_queues;
+	uint16_t taken = 0, came = 0;
+
+	if (step > 1)
+		taken = rte_ring_sc_dequeue_burst(queue->ring, (void **)packets, count, NULL);
+	for (uint16_t wire = queue->id; wire < device->wires; wire += step) {
+		struct rte_mbuf *arrived[NICLAB_BURST];
+		/* A queue that others keep full still classifies some frames of its own wires. */
+		uint16_t wanted = taken < count ? count - taken : 8;
+
+		wanted = RTE_MIN(wanted, (uint16_t)NICLAB_BURST);
+		uint16_t got = device->link != NULL
+				       ? receive_memory(queue, wire, arrived, wanted)
+				       : receive_port(queue, wire, arrived, wanted);
+		if (got == 0)
+			continue;
+		came += got;
+		got = filter(queue, arrived, got);
+		taken += classify(queue, arrived, got, packets + taken, count - taken);
+	}
+	/* Memory of destroyed rules does not wait for a queue without frames. */
+	if (came == 0 && !queue->idle) {
+		queue->idle = 1;
+		niclab_worker_offline(queue->worker);
+	}
+	if (taken == 0)
+		return 0;
+	strip_vlan(queue, packets, taken);
+	for (uint16_t i = 0; i < taken; i++)
+		queue->bytes += packets[i]->pkt_len;
+	queue->packets += taken;
+	return taken;
+}
+
+/* Does in software what the program left to the card. Returns 0, or -1 for a packet that cannot be
+ * sent. `packet` may change. */
+static int finish_packet(struct rte_mbuf **packet)
+{
+	struct rte_mbuf *m = *packet;
+
+	if (m->ol_flags & RTE_MBUF_F_TX_VLAN) {
+		if (rte_vlan_insert(packet) != 0)
+			return -1;
+		m = *packet;
+		m->l2_len += RTE_VLAN_HLEN;
+	}
+	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m) != 0)
+		return -1;
+	const uint64_t l4 = m->ol_flags & RTE_MBUF_F_TX_L4_MASK;
+	const uint32_t headers = m->l2_len + m->l3_len;
+	if (m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM && m->data_len >= headers) {
+		struct rte_ipv4_hdr *ip =
+			rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, m->l2_len);
+
+		ip->hdr_checksum = 0;
+		ip->hdr_checksum = rte_ipv4_cksum(ip);
+	}
+	if ((l4 == RTE_MBUF_F_TX_UDP_CKSUM && m->data_len >= headers + sizeof(struct rte_udp_hdr)) ||
+	    (l4 == RTE_MBUF_F_TX_TCP_CKSUM && m->data_len >= headers + sizeof(struct rte_tcp_hdr))) {
+		void *ip = rte_pktmbuf_mtod_offset(m, void *, m->l2_len);
+		void *transport = rte_pktmbuf_mtod_offset(m, void *, headers);
+		uint16_t *sum = l4 == RTE_MBUF_F_TX_UDP_CKSUM
+					? &((struct rte_udp_hdr *)transport)->dgram_cksum
+					: &((struct rte_tcp_hdr *)transport)->cksum;
+
+		*sum = 0;
+		*sum = m->ol_flags & RTE_MBUF_F_TX_IPV6 ? rte_ipv6_udptcp_cksum(ip, transport)
+							: rte_ipv4_udptcp_cksum(ip, transport);
+	}
+	return 0;
+}
+
+/* Finishes the packets that need it; drops those that cannot be sent. Returns how many are left. */
+static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, uint16_t count,
+			struct rte_mbuf **ready)
+{
+	const uint64_t wanted = RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK;
+	uint16_t left = 0;
+
+	for (uint16_t i = 0; i < count; i++) {
+		struct rte_mbuf *packet = packets[i];
+
+		if (unlikely(packet->nb_segs > 1 || packet->ol_flags & wanted) &&
+		    finish_packet(&packet) != 0) {
+			queue->dropped++;
+			rte_pktmbuf_free(packet);
+			continue;
+		}
+		ready[left++] = packet;
+	}
+	return left;
+}
+
+/* The most packets of a call: what does not fit into the wire must be known beforehand, because a
+ * prepared packet cannot be given back. */
+static uint16_t send_some(struct nl_tx_queue *queue, struct rte_ring *wire,
+			  struct rte_mbuf **packets, uint16_t count)
+{
+	struct rte_mbuf *ready[NICLAB_BURST];
+	uint64_t bytes = 0;
+
+	count = RTE_MIN(count, RTE_MIN(rte_ring_free_count(wire), (unsigned int)NICLAB_BURST));
+	uint16_t left = prepare(queue, packets, count, ready);
+	for (uint16_t i = 0; i < left; i++)
+		bytes += ready[i]->pkt_len;
+	/* There is room: this queue alone sends by the wire. */
+	rte_ring_sp_enqueue_bulk(wire, (void **)ready, left, NULL);
+	queue->packets += left;
+	queue->bytes += bytes;
+	return count;
+}
+
+uint16_t nl_tx_burst_memory(void *opaque, struct rte_mbuf **packets, uint16_t count)
+{
+	struct nl_tx_queue *queue = opaque;
+	const struct nl_device *device = queue->device;
+	struct rte_ring *wire = device->link->wires[device->end][queue->id];
+	uint16_t sent = 0;
+
+	if (unlikely(!__atomic_load_n(&device->link->started[!device->end], __ATOMIC_RELAXED))) {
+		queue->dropped += count;
+		rte_pktmbuf_free_bulk(packets, count);
+		return count;
+	}
+	while (sent < count) {
+		uint16_t more = send_some(queue, wire, packets + sent, count - sent);
+
+		if (more == 0)
+			break;
+		sent += more;
+	}
+	return sent;
+}
+
+uint16_t nl_tx_burst_port(void *opaque, struct rte_mbuf **packets, uint16_t count)
+{
+	struct nl_tx_queue *queue = opaque;
+	struct nl_device *device = queue->device;
+	struct rte_mbuf *ready[NICLAB_BURST];
+	struct niclab_frame frames[NICLAB_BURST];
+
+	count = RTE_MIN(count, (uint16_t)NICLAB_BURST);
+	uint16_t left = prepare(queue, packets, count, ready);
+	for (uint16_t i = 0; i < left; i++) {
+		frames[i].data = rte_pktmbuf_mtod(ready[i], uint8_t *);
+		frames[i].len = ready[i]->data_len;
+	}
+	int sent = niclab_port_send(device->port, queue->id % device->wires, frames, left, NULL);
+	/* A port of the system that takes no frame now loses it, as a wire does. */
+	if (sent < 0)
+		sent = 0;
+	for (int i = 0; i < sent; i++)
+		queue->bytes += ready[i]->pkt_len;
+	queue->packets += sent;
+	queue->dropped += left - sent;
+	rte_pktmbuf_free_bulk(ready, left);
+	return count;
+}
