@@ -217,7 +217,7 @@ static int dev_infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_rx_queues = device->queues_max;
 	info->max_tx_queues = device->queues_max;
 	info->rx_offload_capa = RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_VLAN_FILTER |
-				RTE_ETH_RX_OFFLOAD_RSS_HASH;
+				RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	info->tx_offload_capa = RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
 				RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
 				RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
@@ -457,6 +457,23 @@ static const struct eth_dev_ops ops = {
 	.flow_ops_get = flow_ops_get,
 };
 
+/* A comma or an equals sign ends a devarg, so a semicolon and a colon stand for them:
+ * pcap:in:a.pcap;out:b.pcap is pcap:in=a.pcap,out=b.pcap. */
+static void restore_options(char *at)
+{
+	int is_name = 1;
+
+	for (; *at != '\0'; at++) {
+		if (*at == ';') {
+			*at = ',';
+			is_name = 1;
+		} else if (*at == ':' && is_name) {
+			*at = '=';
+			is_name = 0;
+		}
+	}
+}
+
 static int read_port(const char *key, const char *value, void *to)
 {
 	struct nl_device *device = to;
@@ -471,10 +488,8 @@ static int read_port(const char *key, const char *value, void *to)
 		return -EINVAL;
 	}
 	snprintf(device->port_name, sizeof(device->port_name), "%s", value);
-	/* A comma ends a devarg, so a semicolon stands for it. */
-	for (char *at = device->port_name; *at != '\0'; at++)
-		if (*at == ';')
-			*at = ',';
+	if (strncmp(value, "pcap:", 5) == 0)
+		restore_options(device->port_name + 5);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <rte_cycles.h>
 #include <rte_ip.h>
 #include <rte_mbuf.h>
+#include <rte_net.h>
 #include <rte_tcp.h>
 #include <rte_udp.h>
 
@@ -226,6 +227,57 @@ static void strip_vlan(const struct nl_rx_queue *queue, struct rte_mbuf **packet
 			rte_vlan_strip(packets[i]);
 }
 
+/* Checks the checksums of IPv4, UDP and TCP of a packet; fragments have none of the latter. */
+static uint64_t checksum_flags(const struct rte_mbuf *packet)
+{
+	struct rte_net_hdr_lens lens;
+	const uint32_t type = rte_net_get_ptype(packet, &lens, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK |
+								RTE_PTYPE_L4_MASK);
+	const uint32_t l4 = type & RTE_PTYPE_L4_MASK;
+	const void *ip = rte_pktmbuf_mtod_offset(packet, const void *, lens.l2_len);
+	const void *transport = (const char *)ip + lens.l3_len;
+	const uint32_t rest = packet->data_len - lens.l2_len;
+	uint64_t flags = 0;
+	int is_good;
+
+	if (RTE_ETH_IS_IPV4_HDR(type)) {
+		const struct rte_ipv4_hdr *ipv4 = ip;
+
+		if (rte_be_to_cpu_16(ipv4->total_length) > rest || lens.l3_len < sizeof(*ipv4))
+			return 0;
+		is_good = rte_raw_cksum(ipv4, lens.l3_len) == 0xffff;
+		flags |= is_good ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : RTE_MBUF_F_RX_IP_CKSUM_BAD;
+		if ((l4 != RTE_PTYPE_L4_UDP && l4 != RTE_PTYPE_L4_TCP) ||
+		    rte_be_to_cpu_16(ipv4->total_length) < lens.l3_len + 8)
+			return flags;
+		/* A datagram of UDP may have none. */
+		if (l4 == RTE_PTYPE_L4_UDP && ((const struct rte_udp_hdr *)transport)->dgram_cksum == 0)
+			return flags;
+		is_good = rte_ipv4_udptcp_cksum_verify(ipv4, transport) == 0;
+	} else if (RTE_ETH_IS_IPV6_HDR(type) && (l4 == RTE_PTYPE_L4_UDP || l4 == RTE_PTYPE_L4_TCP)) {
+		const struct rte_ipv6_hdr *ipv6 = ip;
+
+		if (lens.l3_len != sizeof(*ipv6) ||
+		    (uint32_t)rte_be_to_cpu_16(ipv6->payload_len) + lens.l3_len > rest ||
+		    rte_be_to_cpu_16(ipv6->payload_len) < 8)
+			return 0;
+		is_good = rte_ipv6_udptcp_cksum_verify(ipv6, transport) == 0;
+	} else {
+		return 0;
+	}
+	return flags | (is_good ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : RTE_MBUF_F_RX_L4_CKSUM_BAD);
+}
+
+/* Checks checksums if the program wants that. */
+static void check_checksums(const struct nl_rx_queue *queue, struct rte_mbuf **packets,
+			    uint16_t count)
+{
+	if (!(queue->device->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM))
+		return;
+	for (uint16_t i = 0; i < count; i++)
+		packets[i]->ol_flags |= checksum_flags(packets[i]);
+}
+
 uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 {
 	struct nl_rx_queue *queue = opaque;
@@ -257,6 +309,7 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 	}
 	if (taken == 0)
 		return 0;
+	check_checksums(queue, packets, taken);
 	strip_vlan(queue, packets, taken);
 	for (uint16_t i = 0; i < taken; i++)
 		queue->bytes += packets[i]->pkt_len;

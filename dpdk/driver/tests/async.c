@@ -157,7 +157,10 @@ static void check(const char *what, uint64_t found, uint64_t wanted, uint64_t cy
 		printf("not ok %s: %" PRIu64 " of %" PRIu64 "\n", what, found, wanted);
 		exit(1);
 	}
-	printf("ok %s: %" PRIu64 ", %.3f M/s\n", what, found, found / seconds / 1e6);
+	if (cycles == 0)
+		printf("ok %s\n", what);
+	else
+		printf("ok %s: %" PRIu64 ", %.3f M/s\n", what, found, found / seconds / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -186,7 +189,7 @@ int main(int argc, char **argv)
 
 	/* The same rule twice: the second is refused, and reported so. */
 	created = create(table, flows, 1) + create(table, flows, 1);
-	check("a rule that exists is refused", created, 1, 1);
+	check("a rule that exists is refused", created, 1, 0);
 	if (rte_flow_template_table_destroy(PORT, table, &error) != 0 ||
 	    rte_flow_pattern_template_destroy(PORT, pattern, &error) != 0 ||
 	    rte_flow_actions_template_destroy(PORT, actions, &error) != 0)
