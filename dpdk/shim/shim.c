@@ -177,6 +177,39 @@ int nl_port_rss(uint16_t port, struct nl_rss *rss)
 	return 0;
 }
 
+/* DPDK's hash types of niclab's bits. */
+static uint64_t port_hash_types(uint64_t types)
+{
+	return (types & 0x3f) << 2 | (types & 0x3f00) |
+	       (types >> 16 & 1 ? RTE_ETH_RSS_L3_SRC_ONLY : 0) |
+	       (types >> 17 & 1 ? RTE_ETH_RSS_L3_DST_ONLY : 0) |
+	       (types >> 18 & 1 ? RTE_ETH_RSS_L4_SRC_ONLY : 0) |
+	       (types >> 19 & 1 ? RTE_ETH_RSS_L4_DST_ONLY : 0);
+}
+
+int nl_port_set_rss(uint16_t port, const struct nl_rss *rss)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_DIM(rss->table) / RTE_ETH_RETA_GROUP_SIZE];
+	uint8_t key[sizeof(rss->key)];
+	struct rte_eth_rss_conf conf = { .rss_key = key,
+					 .rss_key_len = (uint8_t)rss->key_len,
+					 .rss_hf = port_hash_types(rss->types) };
+	int error;
+
+	memcpy(key, rss->key, sizeof(key));
+	error = rte_eth_dev_rss_hash_update(port, &conf);
+	if (error || rss->entries == 0)
+		return error;
+	memset(table, 0, sizeof(table));
+	for (uint16_t i = 0; i < rss->entries; i++) {
+		struct rte_eth_rss_reta_entry64 *group = &table[i / RTE_ETH_RETA_GROUP_SIZE];
+
+		group->mask |= 1ull << (i % RTE_ETH_RETA_GROUP_SIZE);
+		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = rss->table[i];
+	}
+	return rte_eth_dev_rss_reta_update(port, table, rss->entries);
+}
+
 int nl_port_firmware(uint16_t port, char *text, uint32_t len)
 {
 	int error = rte_eth_dev_fw_version_get(port, text, len);

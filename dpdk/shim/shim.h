@@ -98,6 +98,9 @@ struct nl_rss {
 /* Reads it; 0 or a negative errno. */
 int nl_port_rss(uint16_t port, struct nl_rss *rss);
 
+/* Sets key, types and, where it has entries, the table of a port; 0 or a negative errno. */
+int nl_port_set_rss(uint16_t port, const struct nl_rss *rss);
+
 /* Writes the firmware's version; 0, or a negative errno. */
 int nl_port_firmware(uint16_t port, char *text, uint32_t len);
 

@@ -329,7 +329,7 @@ mod tests {
             refusal: Some("full".into()),
             install: Duration::from_millis(10),
             rule_bytes: Some(900_000),
-            rss: None,
+            ..SetupReport::default()
         };
         let metrics = setup_metrics(&report);
         assert_eq!(metrics["install_rules_per_s"].value, 1e6);

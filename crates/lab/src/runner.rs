@@ -388,6 +388,9 @@ impl<'a> Runner<'a> {
                 }
                 let mut sample = self.sample(place, outcome(&refusal(&report)));
                 sample.metrics = measure::setup_metrics(&report);
+                if !report.proofs.is_empty() {
+                    sample.counters = serde_json::json!({ "proofs": report.proofs });
+                }
                 self.keep(place.device, sample, None).map(|()| true)
             }
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,10 @@ use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{PlanThread, PlanWork, PlannedSide, Stage, Trial, judge_refused};
 use niclab_device::{
     CallMode, Control, ControlCore, DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation,
-    Observation, PathNode, Plan, PortCounters, Rate, Rss, RuleBlock, RuleChangeKind, RuleProof,
+    Observation, PathNode, Plan, PortCounters, Rate, RssPlan, RuleBlock, RuleChangeKind, RuleProof,
     RuleWork, RulesPlan, Setup, SetupReport, Task, Testbed,
 };
 use niclab_load::rings::{BURST, Inlet};
-use niclab_nic::limits::INDIRECTION_LEN;
-use niclab_nic::rss::HashTypes;
 use niclab_nic::rule::Action;
 use niclab_nic::rule::item::{Item, ItemMatch};
 use rustix::io::Errno;
@@ -24,6 +23,7 @@ use rustix::io::Errno;
 use crate::arguments::{Arguments, Wiring};
 use crate::proving::{self, Claim, Proofs};
 use crate::rings::{Forward, In, Out};
+use crate::rss::{self, RssWork};
 use crate::rules::{self, PortCalls, PortRules, QUEUE_SIZE};
 use crate::shim::flow::{self, FlowId, FlowRefusal, Flows};
 use crate::shim::{Dpdk, Pool, Port, PortInfo, PortShape, Refusal, Ring, RxQueue, Stats, TxQueue};
@@ -104,7 +104,7 @@ struct OperationQueues {
 /// The ports of a testbed.
 struct Ports {
     tester: Option<Port>,
-    device: Port,
+    device: Arc<Port>,
     /// From the tester's port to the device's, where it is a ring.
     ring: Option<Ring>,
 }
@@ -169,7 +169,9 @@ impl DpdkBed {
             shape.flow_queues = queues.count;
             (shape.flow_queue_size, shape.rules_max) = (queues.size, RULES_MAX);
         }
-        let (rx, tx) = start(&mut self.ports.device, shape)?;
+        let device = Arc::get_mut(&mut self.ports.device);
+        let device = device.ok_or_else(|| Refusal("the port is in use".into()))?;
+        let (rx, tx) = start(device, shape)?;
         let ring = self.ports.ring;
         let tester = match &mut self.ports.tester {
             None => None,
@@ -319,6 +321,20 @@ impl DpdkBed {
         let mut observation = observed?;
         observation.control = Some(control);
         Ok((observation, ids))
+    }
+
+    /// A load while RSS of the port changes: on a core of its own where there is one.
+    fn run_rss(&mut self, load: &Load, plan: RssPlan) -> TrialResult {
+        let mut work = RssWork::new(&self.ports.device, plan, self.size.queues)?;
+        let core = self.cores.get(1 + usize::from(self.size.cores)).copied();
+        let trial_plan = match core {
+            None => TrialPlan::Same(&mut work),
+            Some(core) => TrialPlan::Distinct { work: &mut work, requests: None, core },
+        };
+        let observed = self.run_pair(load, Some(trial_plan));
+        let mut observation = observed?;
+        work.end(&mut observation)?;
+        Ok(observation)
     }
 
     /// The core of a plan, where it has one of its own.
@@ -573,7 +589,7 @@ impl Testbed for DpdkBed {
         }
         let blocks = rules::install(&mut flows, port, &setup.rules, faults, &mut report)?;
         self.rules = Some(PortState { flows, blocks });
-        report.rss = (queues > 1).then(|| self.rss()).flatten();
+        report.rss = (queues > 1).then(|| rss::of_port(&self.ports.device)).flatten();
         Ok(report)
     }
 
@@ -596,9 +612,7 @@ impl Testbed for DpdkBed {
                 self.prove_plan(plan)?;
                 self.run_planned(load, plan)?
             }
-            (_, Plan::Rss(_)) => {
-                return Err(DeviceError::lacks("changes of RSS while frames flow"));
-            }
+            (_, Plan::Rss(plan)) => self.run_rss(load, *plan)?,
         };
         Ok(Observation::Load(observation))
     }
@@ -635,20 +649,6 @@ impl DpdkBed {
         }
         Ok(())
     }
-
-    /// How the port under test spreads frames, where its table is one that can be told.
-    fn rss(&self) -> Option<Rss> {
-        let told = self.ports.device.rss().ok()?;
-        let entries = told.table.len();
-        let fits =
-            (1..=INDIRECTION_LEN).contains(&entries) && INDIRECTION_LEN.is_multiple_of(entries);
-        fits.then(|| Rss {
-            indirection: Box::new(std::array::from_fn(|at| told.table[at % entries])),
-            key: told.key,
-            types: HashTypes::from_bits(told.types),
-            ..Rss::default()
-        })
-    }
 }
 
 impl Ports {
@@ -664,12 +664,14 @@ impl Ports {
         let bad =
             |reason: &str| DeviceError::BadName { text: open.name.clone(), reason: reason.into() };
         match (wiring, ports.next(), ports.next()) {
-            (Wiring::Null, Some(device), _) => Ok(Ports { tester: None, device, ring: None }),
+            (Wiring::Null, Some(device), _) => {
+                Ok(Ports { tester: None, device: Arc::new(device), ring: None })
+            }
             (Wiring::Tap, Some(device), Some(tester)) => {
-                Ok(Ports { tester: Some(tester), device, ring: None })
+                Ok(Ports { tester: Some(tester), device: Arc::new(device), ring: None })
             }
             (_, Some(tester), Some(device)) => {
-                Ok(Ports { tester: Some(tester), device, ring: None })
+                Ok(Ports { tester: Some(tester), device: Arc::new(device), ring: None })
             }
             (_, Some(_), None) => Err(bad("one port; it takes two, the tester's and the device's")),
             (_, None, _) => Err(bad(
@@ -685,12 +687,12 @@ impl Ports {
         let back = dpdk.ring(c"niclab-back", RING_SLOTS.into())?;
         let tester = dpdk.ring_port(c"tester", &back, &there)?;
         let device = dpdk.ring_port(c"device", &there, &back)?;
-        Ok(Ports { tester: Some(tester), device, ring: Some(there) })
+        Ok(Ports { tester: Some(tester), device: Arc::new(device), ring: Some(there) })
     }
 
     fn wait_for_links(&self) -> Result<(), Refusal> {
         let started = Instant::now();
-        let ports = || self.tester.iter().chain([&self.device]);
+        let ports = || self.tester.iter().chain([&*self.device]);
         while !ports().all(Port::has_link) {
             if started.elapsed() > LINK_TIMEOUT {
                 return Err(Refusal("a port has no link; check the cable".into()));

@@ -10,6 +10,7 @@ mod arguments;
 mod bed;
 mod proving;
 mod rings;
+mod rss;
 mod rules;
 mod shim;
 mod threads;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use niclab_device::proof::{self, Probes};
@@ -22,8 +23,13 @@ use crate::translate::flow_rule;
 /// How long a rule may take until it has its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(1);
 
-/// How long a frame is waited for that should not come, and between two that should.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long a frame is waited for, at least and at most; between these, so many times as long as a
+/// frame takes that meets no rule.
+const LOOK: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_millis(200);
+const LOOK_FACTOR: u32 = 20;
+
+/// How often a kind is tried before it is said to be wrong: every time it has to be.
+const ATTEMPTS: usize = 3;
 
 /// The group that a rule under test jumps to, where it does.
 const GROUP_BEHIND: u32 = 1 << 10;
@@ -43,7 +49,7 @@ pub struct Claim<'a> {
 }
 
 /// What is sent by and received on.
-struct Ends<'a> {
+struct ProbeEnds<'a> {
     /// The tester's.
     outlet: &'a mut Out,
     /// The tester's.
@@ -52,11 +58,13 @@ struct Ends<'a> {
     functions: &'a mut [Forward],
     /// The number of the next probe.
     next: &'a mut u64,
+    /// How long a frame is waited for.
+    look: Duration,
 }
 
 /// Where a probe came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ProbeExit {
     Queue(usize),
     /// The tester has it back.
     Tester,
@@ -65,27 +73,27 @@ enum Place {
 
 /// Where a probe has to come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedExit {
     Queue(usize),
     AnyQueue,
     Tester,
     Nowhere,
 }
 
-impl Wanted {
-    fn is(self, place: Place) -> bool {
+impl WantedExit {
+    fn is(self, place: ProbeExit) -> bool {
         match (self, place) {
-            (Wanted::Queue(wanted), Place::Queue(queue)) => wanted == queue,
-            (Wanted::AnyQueue, Place::Queue(_))
-            | (Wanted::Tester, Place::Tester)
-            | (Wanted::Nowhere, Place::Nowhere) => true,
+            (WantedExit::Queue(wanted), ProbeExit::Queue(queue)) => wanted == queue,
+            (WantedExit::AnyQueue, ProbeExit::Queue(_))
+            | (WantedExit::Tester, ProbeExit::Tester)
+            | (WantedExit::Nowhere, ProbeExit::Nowhere) => true,
             _ => false,
         }
     }
 }
 
 /// Tries a kind of rule on a port that has no rules, and leaves it without.
-fn prove(flows: &mut Flows, port: u16, claim: &Claim<'_>, ends: &mut Ends<'_>) -> ProofResult {
+fn prove(flows: &mut Flows, port: u16, claim: &Claim<'_>, ends: &mut ProbeEnds<'_>) -> ProofResult {
     let Some(probes) = Probes::of(claim.items, *ends.next) else {
         return ProofResult::NotTried("niclab has no frame for its pattern".into());
     };
@@ -124,7 +132,7 @@ fn counted(flows: &mut Flows, rule: FlowId, hits: u64) -> Option<ProofResult> {
         let told = flows.count(rule);
         match told {
             Ok((frames, _)) if frames == hits => return None,
-            Ok(_) if begun.elapsed() < EFFECT_MAX => std::thread::sleep(LOOK),
+            Ok(_) if begun.elapsed() < EFFECT_MAX => std::thread::sleep(*LOOK.start()),
             Ok((frames, _)) => {
                 let what = format!("its counter says {frames} frames after {hits} that hit it");
                 return Some(ProofResult::Wrong(what));
@@ -151,7 +159,7 @@ fn surround(
     port: u16,
     claim: &Claim<'_>,
     made: &mut Vec<FlowId>,
-) -> Result<(Wanted, Wanted, Vec<Action>), Staging> {
+) -> Result<(WantedExit, WantedExit, Vec<Action>), Staging> {
     let any = [ItemMatch::any(Item::Eth)];
     let mut around = |flows: &mut Flows, what: &str, place: (u32, u32), action: Action| {
         let rule = flow_rule(place, &any, &[action], port);
@@ -169,16 +177,16 @@ fn surround(
     let (hit, miss) = match fate(claim.actions) {
         Some(Action::Drop) => {
             around(flows, "a rule of lower priority", below, Action::Queue(0))?;
-            (Wanted::Nowhere, Wanted::Queue(0))
+            (WantedExit::Nowhere, WantedExit::Queue(0))
         }
         fate => {
             around(flows, "a rule of lower priority that drops", below, Action::Drop)?;
             let wanted = match fate {
-                Some(Action::Queue(queue)) => Wanted::Queue(usize::from(*queue)),
-                Some(Action::Port(_)) => Wanted::Tester,
-                _ => Wanted::AnyQueue,
+                Some(Action::Queue(queue)) => WantedExit::Queue(usize::from(*queue)),
+                Some(Action::Port(_)) => WantedExit::Tester,
+                _ => WantedExit::AnyQueue,
             };
-            (wanted, Wanted::Nowhere)
+            (wanted, WantedExit::Nowhere)
         }
     };
     let mut actions = claim.actions.to_vec();
@@ -205,10 +213,10 @@ fn fate(actions: &[Action]) -> Option<&Action> {
 /// Sends the frames until they come out where they have to, or the time is over; `hits` counts
 /// those that hit.
 fn outcome(
-    ends: &mut Ends<'_>,
+    ends: &mut ProbeEnds<'_>,
     hitting: &[u8],
     missing: Option<&[u8]>,
-    (hit, miss): (Wanted, Wanted),
+    (hit, miss): (WantedExit, WantedExit),
     hits: &mut u64,
 ) -> ProofResult {
     let begun = Instant::now();
@@ -227,7 +235,7 @@ fn outcome(
         let since = begun.elapsed();
         if is_hit && is_miss {
             // Looking takes two looks at least, where one is for a frame that does not come.
-            let late_ns = since.saturating_sub(3 * LOOK).as_nanos() as u64;
+            let late_ns = since.saturating_sub(3 * ends.look).as_nanos() as u64;
             return ProofResult::Right { late_ns };
         }
         if since > EFFECT_MAX {
@@ -244,23 +252,23 @@ fn outcome(
     }
 }
 
-impl Wanted {
+impl WantedExit {
     fn text(self) -> String {
         match self {
-            Wanted::Queue(queue) => format!("has to come to queue {queue}"),
-            Wanted::AnyQueue => "has to come to a queue".into(),
-            Wanted::Tester => "has to go back to the tester".into(),
-            Wanted::Nowhere => "has to be dropped".into(),
+            WantedExit::Queue(queue) => format!("has to come to queue {queue}"),
+            WantedExit::AnyQueue => "has to come to a queue".into(),
+            WantedExit::Tester => "has to go back to the tester".into(),
+            WantedExit::Nowhere => "has to be dropped".into(),
         }
     }
 }
 
-impl Place {
+impl ProbeExit {
     fn text(self) -> String {
         match self {
-            Place::Queue(queue) => format!("came to queue {queue}"),
-            Place::Tester => "went back to the tester".into(),
-            Place::Nowhere => "came out nowhere".into(),
+            ProbeExit::Queue(queue) => format!("came to queue {queue}"),
+            ProbeExit::Tester => "went back to the tester".into(),
+            ProbeExit::Nowhere => "came out nowhere".into(),
         }
     }
 }
@@ -270,7 +278,7 @@ fn unsent() -> ProofResult {
 }
 
 /// Sends a frame and says where it comes out; `None` where it cannot be sent.
-fn look(ends: &mut Ends<'_>, frame: &[u8]) -> Option<Place> {
+fn look(ends: &mut ProbeEnds<'_>, frame: &[u8]) -> Option<ProbeExit> {
     let number = proof::number(frame);
     let begun = Instant::now();
     while !ends.outlet.send_one(frame) {
@@ -279,19 +287,19 @@ fn look(ends: &mut Ends<'_>, frame: &[u8]) -> Option<Place> {
         }
     }
     let begun = Instant::now();
-    while begun.elapsed() < LOOK {
+    while begun.elapsed() < ends.look {
         let found = ends.functions.iter_mut().flat_map(Forward::probes);
         if let Some((queue, _)) = found.filter(|(_, probe)| Some(*probe) == number).last() {
-            return Some(Place::Queue(queue));
+            return Some(ProbeExit::Queue(queue));
         }
         let count = ends.inlet.poll();
         let is_back = (0..count).any(|i| proof::number(ends.inlet.frame(i)) == number);
         ends.inlet.release();
         if is_back {
-            return Some(Place::Tester);
+            return Some(ProbeExit::Tester);
         }
     }
-    Some(Place::Nowhere)
+    Some(ProbeExit::Nowhere)
 }
 
 /// What rules of one kind have in common.
@@ -332,6 +340,7 @@ impl Claim<'_> {
 pub struct Proofs {
     known: HashMap<ClaimKind, RuleProof>,
     next: u64,
+    look: Option<Duration>,
 }
 
 impl Proofs {
@@ -353,8 +362,11 @@ impl Proofs {
             return proof.clone();
         }
         let (outlet, inlet) = tester;
-        let mut ends = Ends { outlet, inlet, functions, next: &mut self.next };
-        let result = prove(flows, port, claim, &mut ends);
+        let look = *LOOK.end();
+        let mut ends = ProbeEnds { outlet, inlet, functions, next: &mut self.next, look };
+        let look = *self.look.get_or_insert_with(|| time_to_look(&mut ends));
+        ends.look = look;
+        let result = repeated(|| prove(flows, port, claim, &mut ends));
         let is_templated = claim.calls != PortCalls::Single;
         let proof = RuleProof { rule: claim.text(), is_templated, result };
         self.known.insert(kind, proof.clone());
@@ -362,10 +374,62 @@ impl Proofs {
     }
 }
 
+/// Tries until the result is not "wrong", or was so every time. Frames that do not agree show
+/// nothing.
+fn repeated(mut attempt: impl FnMut() -> ProofResult) -> ProofResult {
+    let mut wrong = None;
+    for _ in 0..ATTEMPTS {
+        match (attempt(), wrong) {
+            (ProofResult::Wrong(what), _) => wrong = Some(what),
+            (result, None) => return result,
+            (ProofResult::Right { .. }, Some(what)) => {
+                return ProofResult::NotTried(format!("frames do not agree: {what}, and once not"));
+            }
+            (other, Some(_)) => return other,
+        }
+    }
+    wrong.map_or_else(unsent, ProofResult::Wrong)
+}
+
+/// How long to wait for a frame: a port that has no rules shows how long one takes.
+fn time_to_look(ends: &mut ProbeEnds<'_>) -> Duration {
+    let items = [Item::Eth, Item::Ipv4, Item::Udp].map(ItemMatch::any);
+    let Some(probes) = Probes::of(&items, *ends.next) else { return *LOOK.end() };
+    *ends.next += 2;
+    let mut longest = Duration::ZERO;
+    for _ in 0..ATTEMPTS {
+        let begun = Instant::now();
+        look(ends, &probes.hit);
+        longest = longest.max(begun.elapsed());
+    }
+    longest.saturating_mul(LOOK_FACTOR).clamp(*LOOK.start(), *LOOK.end())
+}
+
 /// Why rules of a kind are not used, if the proof says so.
 pub fn fault(proof: &RuleProof) -> Option<String> {
     match &proof.result {
         ProofResult::Wrong(what) => Some(format!("accepted and wrong: {what}: {}", proof.rule)),
         ProofResult::Right { .. } | ProofResult::Refused(_) | ProofResult::NotTried(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(results: &[Option<&str>]) -> ProofResult {
+        let mut results = results.iter();
+        repeated(|| match results.next().expect("tried too often") {
+            None => ProofResult::Right { late_ns: 0 },
+            Some(what) => ProofResult::Wrong((*what).into()),
+        })
+    }
+
+    #[test]
+    fn a_card_is_accused_only_if_it_is_wrong_every_time() {
+        assert_eq!(of(&[None]), ProofResult::Right { late_ns: 0 });
+        assert_eq!(of(&[Some("a"), Some("b"), Some("c")]), ProofResult::Wrong("c".into()));
+        let doubt = ProofResult::NotTried("frames do not agree: a, and once not".into());
+        assert_eq!(of(&[Some("a"), None]), doubt);
     }
 }

@@ -45,7 +45,14 @@ pub fn operate(
             CallMode::Queue => PortCalls::Queue(at as u32),
             CallMode::Single | CallMode::Transaction => PortCalls::Single,
         };
-        workers.push(Worker { flows, port, calls, at, step: count, record: Control::default() });
+        workers.push(ControlWorker {
+            flows,
+            port,
+            calls,
+            at,
+            step: count,
+            record: Control::default(),
+        });
     }
     let barrier = Barrier::new(count);
     let (mut created, mut destroyed) = (Control::default(), Control::default());
@@ -89,7 +96,7 @@ fn add(sum: &mut Control, one: &Control) {
 }
 
 /// One thread.
-struct Worker {
+struct ControlWorker {
     flows: Flows,
     port: u16,
     calls: PortCalls,
@@ -98,7 +105,7 @@ struct Worker {
     record: Control,
 }
 
-impl Worker {
+impl ControlWorker {
     fn create(&mut self, steps: &Steps<'_, FlowId>) -> Vec<FlowId> {
         let mut ids = Vec::with_capacity(steps.len() / self.step + 1);
         let places: Vec<usize> = (self.at..steps.len()).step_by(self.step).collect();

@@ -8,6 +8,7 @@ mod block;
 mod carrier;
 mod patterns;
 mod requests;
+mod rss;
 mod steps;
 
 use niclab_nic::rule::item::ItemMatch;
@@ -17,6 +18,7 @@ pub use block::InstalledBlock;
 pub use carrier::Carrier;
 pub use patterns::Patterns;
 pub use requests::OperationRequester;
+pub use rss::RandomRss;
 pub use steps::Steps;
 
 use crate::face::DeviceError;

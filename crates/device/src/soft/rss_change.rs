@@ -16,15 +16,12 @@ use std::time::{Duration, Instant};
 use niclab_card::{Balance, Card, CardCounters, CardResult};
 use niclab_load::clock::Clock;
 use niclab_load::{Latency, LoadObservation, QueueReaction, RssChanges};
-use niclab_nic::limits::INDIRECTION_LEN;
-use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::broken;
+use crate::control::RandomRss;
 use crate::face::DeviceError;
-use crate::plan::{BalanceMode, Plan, RssChangeKind, RssPlan};
+use crate::plan::{BalanceMode, Plan, RssPlan};
 
 /// How often the control side looks whether a change has settled.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -44,9 +41,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Keys that a card tries which balances by them.
 const KEYS: usize = 8;
 
-/// Bytes of a key.
-const KEY_LEN: usize = 40;
-
 /// The wire of a flow, of so many: by the bytes of its addresses and ports, without any hash.
 pub(super) fn wire_of(flow: &FiveTuple, wires: usize) -> usize {
     let sum = |address: IpAddr| -> usize {
@@ -65,7 +59,7 @@ pub(super) struct RssControl<'a> {
     card: &'a mut Card,
     plan: RssPlan,
     clock: Clock,
-    random: Xoshiro256PlusPlus,
+    random: RandomRss,
     /// Since when there is a measured part; `None` before it.
     opened_ns: Option<u64>,
     /// When the change was asked for that has not settled yet.
@@ -86,11 +80,12 @@ pub(super) struct RssControl<'a> {
 impl<'a> RssControl<'a> {
     pub(super) fn new(card: &'a mut Card, plan: RssPlan) -> RssControl<'a> {
         let before = card.counters();
+        let queues = before.ports.first().map_or(1, |port| port.queues.len() as u16);
         RssControl {
             card,
             plan,
             clock: Clock::new(),
-            random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
+            random: RandomRss::new(plan.seed, queues),
             opened_ns: None,
             asked_ns: None,
             change_ns: 0,
@@ -120,8 +115,7 @@ impl<'a> RssControl<'a> {
             return;
         }
         let Some(rss) = self.card.rss(0) else { return };
-        let queues = self.before.ports.first().map_or(1, |port| port.queues.len() as u16);
-        let rss = changed(rss, change, queues, &mut self.random);
+        let rss = self.random.changed(rss, change);
         match self.card.set_rss(0, &rss) {
             Ok(()) => {
                 self.changes.changes += 1;
@@ -164,44 +158,6 @@ impl<'a> RssControl<'a> {
         }
         self.before = now;
     }
-}
-
-/// The state of RSS with a random change.
-fn changed(rss: &Rss, change: RssChangeKind, queues: u16, random: &mut Xoshiro256PlusPlus) -> Rss {
-    use RssChangeKind::{Any, Entries, Fields, Function, Key, Queues};
-    let mut rss = rss.clone();
-    match change {
-        Any => {
-            let one = [Entries, Queues, Key, Function, Fields][random.random_range(0..5)];
-            return changed(&rss, one, queues, random);
-        }
-        Entries => {
-            for _ in 0..random.random_range(1..=ENTRIES_MAX) {
-                let entry = random.random_range(0..INDIRECTION_LEN);
-                rss.indirection[entry] = random.random_range(0..queues);
-            }
-        }
-        Queues => rss.indirection = evenly(0..random.random_range(1..=queues)),
-        Key => rss.key = key(random),
-        Function => {
-            rss.function = match rss.function {
-                HashFunction::Toeplitz => HashFunction::SymmetricToeplitz,
-                HashFunction::SymmetricToeplitz => HashFunction::Toeplitz,
-            }
-        }
-        Fields => {
-            let addresses = rss.types == HashTypes::IP;
-            rss.types = if addresses { HashTypes::IP | HashTypes::UDP } else { HashTypes::IP };
-        }
-    }
-    rss
-}
-
-/// Most entries of the table that one change gives other queues.
-const ENTRIES_MAX: usize = 40;
-
-fn key(random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
-    (0..KEY_LEN).map(|_| random.random()).collect()
 }
 
 impl RssControl<'_> {
@@ -283,11 +239,11 @@ impl RssPlanResult {
 /// What the card does by itself about a queue that fills.
 pub(super) fn balance(plan: &Plan) -> Option<Balance> {
     let Plan::Rss(plan) = plan else { return None };
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(!plan.seed);
+    let mut random = RandomRss::new(!plan.seed, 1);
     plan.answer.map(|answer| match answer {
         BalanceMode::Moves => Balance::Moves { save_cores: false },
         BalanceMode::SaveCores => Balance::Moves { save_cores: true },
-        BalanceMode::Keys => Balance::Keys((0..KEYS).map(|_| key(&mut random)).collect()),
+        BalanceMode::Keys => Balance::Keys((0..KEYS).map(|_| random.key(0)).collect()),
     })
 }
 

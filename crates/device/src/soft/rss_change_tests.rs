@@ -10,6 +10,7 @@ use niclab_packet::size::FrameSizes;
 
 use super::*;
 use crate::face::{Function, Receive as Receivers, RuleBlock, Setup, Testbed};
+use crate::plan::RssChangeKind;
 use crate::soft::{Soft, clocked};
 
 fn load(rate: Rate, duration_ms: u64) -> Load {

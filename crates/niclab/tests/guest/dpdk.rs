@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::{is_inside, said};
 
 /// How DPDK's programs start on a TAP interface, which is then named `dtap0`.
@@ -97,4 +99,39 @@ fn flow_perf_creates_and_removes_a_thousand_rules() {
         let line = out.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{out}"));
         println!("{line}");
     }
+}
+
+/// The samples of an experiment on a TAP port of DPDK, and what was said beside.
+fn samples_on_tap(experiment: &str, sets: &[&str]) -> (Vec<Value>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let into = directory.path().join("run");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_niclab"));
+    command.args(["run", experiment, "--device", "dpdk:--vdev=net_tap0", "--repeats", "1"]);
+    sets.iter().for_each(|set| {
+        command.args(["--set", set]);
+    });
+    let ended = command.arg("-o").arg(&into).output().unwrap();
+    let said = crate::text(&ended.stderr);
+    let samples = std::fs::read_to_string(into.join("samples.jsonl"));
+    let samples = samples.unwrap_or_else(|error| panic!("{error}: {said}"));
+    (samples.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), said)
+}
+
+#[test]
+fn rules_of_a_tap_port_are_proven_and_measured() {
+    if !is_inside("rules_of_a_tap_port_are_proven_and_measured") {
+        return;
+    }
+    let sets = ["groups=0", "rules=100", "flows=100", "frame=64", "duration_ms=20"];
+    let (samples, said) = samples_on_tap("occupancy", &sets);
+    if said.contains("niclab-dpdk is missing") {
+        println!("SKIP rules_of_a_tap_port_are_proven_and_measured: needs niclab-dpdk");
+        return;
+    }
+    let setup = samples.iter().find(|sample| sample["trial"] == "setup").expect(&said);
+    assert_eq!(setup["metrics"]["rules_installed"]["value"], 100.0, "{setup}");
+    assert!(setup["counters"]["proofs"][0]["result"]["right"].is_object(), "{setup}");
+    let measured =
+        |sample: &&Value| sample["trial"] == "saturate" && sample["outcome"] == "measured";
+    assert!(samples.iter().any(|sample| measured(&sample)), "{said}");
 }

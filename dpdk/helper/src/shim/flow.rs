@@ -325,30 +325,28 @@ unsafe impl Send for FlowRule {}
 unsafe impl Sync for FlowRule {}
 
 impl FlowRule {
-    /// Makes the arguments of an ingress rule. `None` where there is no memory for them.
-    ///
-    /// # Panics
-    /// If there are more than 65,535 items or actions, or parts of one action.
+    /// Makes the arguments of an ingress rule. `None` where there is no memory for them, or a rule
+    /// or an action has more than 65,535 parts.
     pub fn new(
         (group, priority): (u32, u32),
         items: &[RawItem],
         actions: &[FlowAction<'_>],
     ) -> Option<FlowRule> {
-        let short = |len: usize| u16::try_from(len).expect("a rule has fewer than 65,536 parts");
-        let raw: Vec<RawAction> = actions
-            .iter()
-            .map(|action| RawAction {
+        let short = |len: usize| u16::try_from(len).ok();
+        let raw = actions.iter().map(|action| {
+            Some(RawAction {
                 kind: action.kind as u32,
                 numbers: action.numbers,
                 bytes: action.bytes.as_ptr(),
                 queues: action.queues.as_ptr(),
                 headers: action.headers.as_ptr(),
-                bytes_len: short(action.bytes.len()),
-                queues_count: short(action.queues.len()),
-                headers_count: short(action.headers.len()),
+                bytes_len: short(action.bytes.len())?,
+                queues_count: short(action.queues.len())?,
+                headers_count: short(action.headers.len())?,
             })
-            .collect();
-        let (items_count, actions_count) = (short(items.len()), short(raw.len()));
+        });
+        let raw = raw.collect::<Option<Vec<RawAction>>>()?;
+        let (items_count, actions_count) = (short(items.len())?, short(raw.len())?);
         // SAFETY: all arrays have the lengths that go with them; the shim copies what it reads, and
         // kinds are those of its enums.
         let rule = unsafe {
@@ -400,7 +398,7 @@ pub struct TemplatedRule {
 }
 
 /// A template table, and what its rules have in common.
-struct Table {
+struct FlowTable {
     raw: NonNull<RawTable>,
     shape: Box<[u8]>,
 }
@@ -420,7 +418,7 @@ pub struct Flows {
     port: u16,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    tables: Vec<Table>,
+    tables: Vec<FlowTable>,
     /// Rules that were put into a queue: DPDK asks for their arguments until the results are there.
     put: Vec<FlowRule>,
     /// Operations whose results are not there.
@@ -530,7 +528,7 @@ impl Flows {
         // SAFETY: as in `create`.
         let raw = unsafe { nl_table_new(self.port, rule.raw(), rules_max, error.at()) };
         let raw = NonNull::new(raw).ok_or_else(|| error.refusal())?;
-        self.tables.push(Table { raw, shape: rule.shape.clone() });
+        self.tables.push(FlowTable { raw, shape: rule.shape.clone() });
         Ok(())
     }
 
@@ -595,7 +593,7 @@ impl Flows {
     ) -> Result<usize, FlowRefusal> {
         let (mut users, mut done, mut error) = ([0; 64], [false; 64], FlowErrorCell::new());
         let (to_users, to_done) = (users.as_mut_ptr(), done.as_mut_ptr());
-        // SAFETY: both arrays have room for as many as the shim is told.
+        // SAFETY: both arrays have room for as many as the shim may write.
         let found = unsafe { nl_async_pull(self.port, queue, to_users, to_done, 64, error.at()) };
         let found = error.check(found)? as usize;
         users.iter().zip(done).take(found).for_each(|(user, done)| result(*user, done));

@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use niclab_load::rings::BURST;
 
@@ -137,6 +137,7 @@ unsafe extern "C" {
         error: *mut flow::RawFlowError,
     ) -> c_int;
     fn nl_port_rss(port: u16, rss: *mut RawRss) -> c_int;
+    fn nl_port_set_rss(port: u16, rss: *const RawRss) -> c_int;
     fn nl_port_firmware(port: u16, text: *mut c_char, len: u32) -> c_int;
     fn nl_port_xstats(port: u16, stats: *mut RawXstat, max: u32) -> c_int;
     fn nl_port_start(port: u16) -> c_int;
@@ -364,10 +365,29 @@ impl Port {
         Ok(PortRss { types: raw.types as u32, key: key.to_vec(), table: table.to_vec() })
     }
 
+    /// Sets how it spreads frames: key, types, and the table where there is one. It may be called
+    /// beside the traffic.
+    pub fn set_rss(&self, rss: &PortRss) -> Result<(), Refusal> {
+        static CONTROL: Mutex<()> = Mutex::new(());
+        let mut raw = RawRss {
+            types: rss.types.into(),
+            key_len: rss.key.len().min(128) as u16,
+            entries: rss.table.len().min(512) as u16,
+            key: [0; 128],
+            table: [0; 512],
+        };
+        raw.key.iter_mut().zip(&rss.key).for_each(|(to, from)| *to = *from);
+        raw.table.iter_mut().zip(&rss.table).for_each(|(to, from)| *to = *from);
+        // Drivers take one such call at a time.
+        let _alone = CONTROL.lock();
+        // SAFETY: the port exists as long as the process, the structure through the call.
+        check("setting RSS", unsafe { nl_port_set_rss(self.id, &raw const raw) })
+    }
+
     /// The version of its firmware; `None` where its driver does not tell.
     pub fn firmware(&self) -> Option<String> {
         let mut bytes = [0; 128];
-        // SAFETY: the shim writes at most as many bytes as it is told.
+        // SAFETY: the shim writes at most 128 bytes.
         let result = unsafe { nl_port_firmware(self.id, bytes.as_mut_ptr(), 128) };
         Some(text(&bytes)).filter(|text| result >= 0 && !text.is_empty())
     }
@@ -375,7 +395,7 @@ impl Port {
     /// The counters of its driver, by name.
     pub fn xstats(&self) -> Result<Vec<(String, u64)>, Refusal> {
         let mut raw = vec![RawXstat { name: [0; 64], value: 0 }; 256];
-        // SAFETY: the shim writes at most as many as it is told.
+        // SAFETY: the shim writes at most so many.
         let count = unsafe { nl_port_xstats(self.id, raw.as_mut_ptr(), raw.len() as u32) };
         check("reading the driver's counters", count)?;
         raw.truncate(count as usize);

@@ -14,14 +14,14 @@ use niclab_result::Sample;
 
 use self::metrics::put_rss_change;
 use self::trials::of_repeat;
-use super::{Experiment, LoadTrialResult, in_its_files, named};
+use super::{DPDK, Experiment, LoadTrialResult, in_its_files, named};
 use crate::runner::json;
 
 /// The experiment.
 pub(crate) struct QueueChange;
 
 impl Experiment for QueueChange {
-    named!("queue_change", ("queue-change", "queue-change", &["soft"]));
+    named!("queue_change", ("queue-change", "queue-change", &["soft", DPDK]));
 
     in_its_files!();
 
