@@ -125,6 +125,12 @@ need_build_packages() {
 # Debian's libdpdk-dev brings the drivers net_null, net_ring and net_pcap with it.
 want_dpdk() { have_dpdk || install_packages optional "the DPDK device" libdpdk-dev; }
 
+# DPDK's own programs, which run on the driver net_niclab: testpmd and test-flow-perf. The package
+# brings a service, which install_packages turns off.
+want_dpdk_programs() {
+    have dpdk-testpmd || install_packages optional "DPDK's programs on the driver net_niclab" dpdk
+}
+
 # download PACKAGE...: puts packages of Debian into the working directory, for which nobody need be
 # root once apt knows them.
 download() {

@@ -196,9 +196,9 @@ static int dev_configure(struct rte_eth_dev *dev)
 
 	if (result != 0)
 		return result;
-	device->wires = device->link != NULL ? NL_QUEUES_MAX : device->queues_max;
+	device->wires = device->queues_max;
 	/* Without RSS, queue 0 gets what no rule takes. */
-	if (conf->rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG || conf->rx_adv_conf.rss_conf.rss_hf != 0)
+	if (conf->rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG)
 		return nl_rss_apply(device, &conf->rx_adv_conf.rss_conf);
 	struct rte_eth_rss_conf none = {.rss_hf = 0};
 	return nl_rss_apply(device, &none);
@@ -254,6 +254,7 @@ static int rx_queue_setup(struct rte_eth_dev *dev, uint16_t id, uint16_t descrip
 	queue->port_id = dev->data->port_id;
 	queue->pool = pool;
 	queue->idle = 1;
+	queue->tsc_per_ms = rte_get_tsc_hz() / 1000;
 	dev->data->rx_queues[id] = queue;
 	return 0;
 }
@@ -285,6 +286,9 @@ static int tx_queue_setup(struct rte_eth_dev *dev, uint16_t id, uint16_t descrip
 		if (wire == NULL)
 			return -ENOMEM;
 		__atomic_store_n(&device->link->wires[device->end][id], wire, __ATOMIC_RELEASE);
+		if (device->link->wires_count[device->end] <= id)
+			__atomic_store_n(&device->link->wires_count[device->end], id + 1,
+					 __ATOMIC_RELEASE);
 	}
 	queue->device = device;
 	queue->id = id;

@@ -53,6 +53,7 @@ struct nl_rx_queue {
 	unsigned int spare_count;
 	/* When the worker got the time last, by the time-stamp counter. */
 	uint64_t timed_tsc;
+	uint64_t tsc_per_ms;
 	int idle;
 	uint64_t packets;
 	uint64_t bytes;
@@ -78,6 +79,8 @@ struct nl_link {
 	int started[2];
 	/* wires[e][q]: what transmit queue q of end e has sent; the other end receives it. */
 	struct rte_ring *wires[2][NL_QUEUES_MAX];
+	/* One more than the greatest number of a wire. */
+	uint16_t wires_count[2];
 };
 
 /* A queue for asynchronous flow operations. */
@@ -96,7 +99,7 @@ struct nl_device {
 	struct niclab_port *port;
 	struct nl_link *link;
 	int end;
-	/* Queue pairs of the port, or transmit queues of the other end that can be in use. */
+	/* Queue pairs of the port of the system. */
 	uint16_t wires;
 	char port_name[256];
 	struct rte_ether_addr mac_addrs[NL_MAC_ADDRS_MAX];

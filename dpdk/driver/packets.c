@@ -99,7 +99,7 @@ static void keep_time(struct nl_rx_queue *queue)
 {
 	const uint64_t now = rte_rdtsc();
 
-	if (now - queue->timed_tsc > rte_get_tsc_hz() / 1000) {
+	if (now - queue->timed_tsc > queue->tsc_per_ms) {
 		queue->timed_tsc = now;
 		niclab_worker_set_time(queue->worker, nl_now_ns());
 	}
@@ -151,6 +151,8 @@ static uint16_t classify(struct nl_rx_queue *queue, struct rte_mbuf **packets, u
 
 	for (uint16_t i = 0; i < count; i++) {
 		frames[i].data = rte_pktmbuf_mtod(packets[i], uint8_t *);
+		/* The headers are read next. */
+		rte_prefetch0(frames[i].data);
 		frames[i].headroom = packets[i]->data_off;
 		frames[i].len = packets[i]->data_len;
 	}
@@ -184,7 +186,11 @@ static uint16_t receive_memory(struct nl_rx_queue *queue, uint16_t wire, struct 
 
 	if (ring == NULL)
 		return 0;
-	return rte_ring_sc_dequeue_burst(ring, (void **)packets, count, NULL);
+	count = rte_ring_sc_dequeue_burst(ring, (void **)packets, count, NULL);
+	/* The sender had them last. */
+	for (uint16_t i = 0; i < count; i++)
+		rte_prefetch0(packets[i]);
+	return count;
 }
 
 /* Takes frames that came by a port of the system: they are copied into mbufs. */
@@ -283,11 +289,16 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 	struct nl_rx_queue *queue = opaque;
 	const struct nl_device *device = queue->device;
 	const uint16_t step = device->data->nb_rx_queues;
+	/* The other end may get more transmit queues. */
+	const uint16_t wires =
+		device->link != NULL
+			? __atomic_load_n(&device->link->wires_count[!device->end], __ATOMIC_RELAXED)
+			: device->wires;
 	uint16_t taken = 0, came = 0;
 
 	if (step > 1)
 		taken = rte_ring_sc_dequeue_burst(queue->ring, (void **)packets, count, NULL);
-	for (uint16_t wire = queue->id; wire < device->wires; wire += step) {
+	for (uint16_t wire = queue->id; wire < wires; wire += step) {
 		struct rte_mbuf *arrived[NICLAB_BURST];
 		/* A queue that others keep full still classifies some frames of its own wires. */
 		uint16_t wanted = taken < count ? count - taken : 8;
@@ -316,6 +327,9 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 	queue->packets += taken;
 	return taken;
 }
+
+/* Flags of packets for which there is something left to do. */
+#define NL_TX_WORK (RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK)
 
 /* Does in software what the program left to the card. Returns 0, or -1 for a packet that cannot be
  * sent. `packet` may change. */
@@ -359,13 +373,12 @@ static int finish_packet(struct rte_mbuf **packet)
 static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, uint16_t count,
 			struct rte_mbuf **ready)
 {
-	const uint64_t wanted = RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK;
 	uint16_t left = 0;
 
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *packet = packets[i];
 
-		if (unlikely(packet->nb_segs > 1 || packet->ol_flags & wanted) &&
+		if (unlikely(packet->nb_segs > 1 || packet->ol_flags & NL_TX_WORK) &&
 		    finish_packet(&packet) != 0) {
 			queue->dropped++;
 			rte_pktmbuf_free(packet);
@@ -376,8 +389,23 @@ static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, ui
 	return left;
 }
 
-/* The most packets of a call: what does not fit into the wire must be known beforehand, because a
- * prepared packet cannot be given back. */
+/* Sends packets that need nothing done; returns how many had room. */
+static uint16_t send_plain(struct nl_tx_queue *queue, struct rte_ring *wire,
+			   struct rte_mbuf **packets, uint16_t count, uint64_t bytes)
+{
+	/* The bytes of packets that may not have room, while they are ours. */
+	uint32_t room = rte_ring_free_count(wire);
+
+	for (uint16_t i = room; i < count; i++)
+		bytes -= packets[i]->pkt_len;
+	count = rte_ring_sp_enqueue_burst(wire, (void **)packets, RTE_MIN(count, room), NULL);
+	queue->packets += count;
+	queue->bytes += bytes;
+	return count;
+}
+
+/* Sends at most a burst, and does what the program left to the card. A prepared packet cannot be
+ * given back, so it is known beforehand how many have room. */
 static uint16_t send_some(struct nl_tx_queue *queue, struct rte_ring *wire,
 			  struct rte_mbuf **packets, uint16_t count)
 {
@@ -407,6 +435,15 @@ uint16_t nl_tx_burst_memory(void *opaque, struct rte_mbuf **packets, uint16_t co
 		rte_pktmbuf_free_bulk(packets, count);
 		return count;
 	}
+	uint64_t flags = 0, bytes = 0;
+	uint16_t segments = 1;
+	for (uint16_t i = 0; i < count; i++) {
+		flags |= packets[i]->ol_flags;
+		segments |= packets[i]->nb_segs;
+		bytes += packets[i]->pkt_len;
+	}
+	if (likely(segments == 1 && !(flags & NL_TX_WORK)))
+		return send_plain(queue, wire, packets, count, bytes);
 	while (sent < count) {
 		uint16_t more = send_some(queue, wire, packets + sent, count - sent);
 

@@ -9,12 +9,11 @@ use std::fmt::Write;
 
 use arrayvec::ArrayVec;
 use niclab_nic::limits::{ACTIONS_MAX, RULES_MAX};
-use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::rule::{Action, Rule};
 use niclab_nic::{Age, Counts, Nic, Operation, RuleError, RuleId};
 
 use crate::failure::{Failure, Part};
-use crate::shapes::Shapes;
+use crate::shapes::{Compiled, ItemBytes, Shapes};
 use crate::shared_actions::SharedActions;
 
 /// Marks a handle that names a slot; [`RuleId::to_bits`] leaves this bit 0.
@@ -128,11 +127,11 @@ impl Control {
     pub fn create(
         &mut self,
         place: Place,
-        items: &[ItemMatch],
+        items: &[ItemBytes<'_>],
         given: &mut GivenActions,
     ) -> Result<RuleId, Failure> {
         let Place { group, priority } = place;
-        let pattern = self.shapes.pattern(items)?;
+        let pattern = self.shapes.compile(items).map(Compiled::into_pattern)?;
         self.shared.resolve(given)?;
         let rule = Rule { group, priority, pattern, actions: &given.list };
         let id = self.nic.create(&rule).map_err(|error| Failure::of_rule(&error, &given.list))?;
@@ -149,11 +148,11 @@ impl Control {
     pub fn validate(
         &mut self,
         place: Place,
-        items: &[ItemMatch],
+        items: &[ItemBytes<'_>],
         given: &mut GivenActions,
     ) -> Result<(), Failure> {
         let Place { group, priority } = place;
-        let pattern = self.shapes.pattern(items)?;
+        let pattern = self.shapes.compile(items).map(Compiled::into_pattern)?;
         self.shared.resolve(given)?;
         let rule = Rule { group, priority, pattern, actions: &given.list };
         let checked = self.nic.transaction().validate(&rule);

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::{Operation, RuleId, Template};
 
 use crate::control::{Control, GivenActions};
 use crate::failure::{Failure, Part};
+use crate::shapes::ItemBytes;
 use crate::templates::{RuleMaker, Table};
 
 /// The most operations of a queue whose results were not pulled.
@@ -69,7 +69,7 @@ pub struct EnqueuedRule<'a> {
     /// Indices of the pattern template and the actions template.
     pub templates: (usize, usize),
     /// Its items, with the masks of the pattern template.
-    pub items: &'a [ItemMatch],
+    pub items: &'a [ItemBytes<'a>],
     /// The program's word for the operation.
     pub user: u64,
     /// Whether the operation may wait for the next push.

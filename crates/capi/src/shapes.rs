@@ -8,7 +8,7 @@
 use arrayvec::ArrayVec;
 use niclab_nic::rule::Pattern;
 use niclab_nic::rule::compile::{self, CompileError};
-use niclab_nic::rule::item::{Image, Item, ItemMatch};
+use niclab_nic::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
 use niclab_packet::key::Key;
 
 /// The most items that a shape has; patterns with more are compiled each time.
@@ -16,23 +16,122 @@ const ITEMS_MAX: usize = 8;
 /// The most shapes that are kept; the oldest goes first.
 const SHAPES_MAX: usize = 32;
 
-/// A byte of an item that may have any value: where it is, and its place in the key.
+/// An item as a program gives it: as many bytes each as [`bytes_len`] says.
 #[derive(Clone, Copy, Debug)]
-struct FreeByte {
+pub struct ItemBytes<'a> {
+    /// The header.
+    pub item: Item,
+    /// Values; without them the item matches every packet with the header.
+    pub spec: Option<&'a [u8]>,
+    /// Greatest values of ranges.
+    pub last: Option<&'a [u8]>,
+    /// Which bits count; `None` for the default mask.
+    pub mask: Option<&'a [u8]>,
+}
+
+/// Bytes of an item: the header, and a byte of flags if the header has one.
+#[inline]
+pub fn bytes_len(item: Item) -> usize {
+    match item {
+        Item::Eth | Item::Vlan | Item::Ipv6 => item.header_len() + 1,
+        item => item.header_len(),
+    }
+}
+
+impl<'a> From<&'a ItemMatch> for ItemBytes<'a> {
+    fn from(from: &'a ItemMatch) -> ItemBytes<'a> {
+        let len = bytes_len(from.item);
+        let last = from.last.as_ref().map(|last| &last[..len]);
+        let (spec, mask) = (Some(&from.spec[..len]), Some(&from.mask[..len]));
+        ItemBytes { item: from.item, spec, last, mask }
+    }
+}
+
+impl ItemBytes<'_> {
+    /// The item with its bytes in place.
+    pub fn to_match(self) -> ItemMatch {
+        let image = |bytes: &[u8]| {
+            let mut image = [0; IMAGE_LEN];
+            image[..bytes.len()].copy_from_slice(bytes);
+            image
+        };
+        match self.spec {
+            None => ItemMatch::any(self.item),
+            Some(spec) => ItemMatch {
+                item: self.item,
+                spec: image(spec),
+                last: self.last.map(image),
+                mask: self.mask.map_or_else(|| self.item.default_mask(), image),
+            },
+        }
+    }
+}
+
+/// Bytes of an item that may have any value and that one word of the key has in a row. They are
+/// moved by words: a load of a word whose bytes were just stored would wait for them.
+#[derive(Clone, Copy, Debug)]
+struct FreeRun {
     item: u8,
+    /// First byte in the item, and the number of bytes, 1 to 8.
     from: u8,
-    to: u8,
+    len: u8,
+    /// Word of the key, and the place of the first byte in it, in bits.
+    word: u8,
+    shift: u8,
+    /// Which bits count.
+    mask: u64,
+}
+
+/// An item of a shape.
+#[derive(Debug)]
+struct KnownItem {
+    item: Item,
+    has_spec: bool,
+    /// The mask as it was given.
+    mask: Option<Image>,
+    /// Values that were compiled, and which bits of them must not differ.
+    spec: Image,
+    fixed: Image,
+    has_fixed: bool,
 }
 
 /// Items that were compiled, and how others with the same masks follow from them.
 #[derive(Debug)]
-pub struct Shape {
-    items: ArrayVec<ItemMatch, ITEMS_MAX>,
-    /// For each item, the bytes that must equal those that were compiled.
-    fixed: ArrayVec<Image, ITEMS_MAX>,
-    free: Vec<FreeByte>,
-    value: [u8; 64],
+struct Shape {
+    items: ArrayVec<KnownItem, ITEMS_MAX>,
+    free: Vec<FreeRun>,
+    /// Values of the bits that are not free.
+    value: Key,
     mask: Key,
+}
+
+/// The key of a pattern of outer bits: values, and the bits that count.
+#[derive(Clone, Copy, Debug)]
+pub struct OuterKey {
+    /// Values; zero where the mask is.
+    pub value: Key,
+    /// Which bits count.
+    pub mask: Key,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub enum Compiled {
+    /// Outer headers and bits alone.
+    Outer(OuterKey),
+    /// Any other pattern.
+    Other(Pattern),
+}
+
+impl Compiled {
+    /// As a pattern.
+    #[inline]
+    pub fn into_pattern(self) -> Pattern {
+        match self {
+            Compiled::Outer(OuterKey { value, mask }) => Pattern::masked(&value, &mask),
+            Compiled::Other(pattern) => pattern,
+        }
+    }
 }
 
 /// The shapes of the newest patterns.
@@ -55,104 +154,150 @@ fn free_bytes(item: Item) -> std::ops::Range<usize> {
     }
 }
 
+impl KnownItem {
+    fn new(given: &ItemBytes<'_>, compiled: &ItemMatch) -> KnownItem {
+        let mask = given.mask.map(|_| compiled.mask);
+        let (spec, fixed) = (compiled.spec, compiled.mask);
+        let has_spec = given.spec.is_some();
+        KnownItem { item: given.item, has_spec, mask, spec, fixed, has_fixed: true }
+    }
+
+    /// Whether an item has this shape.
+    #[inline]
+    fn suits(&self, given: &ItemBytes<'_>) -> bool {
+        if given.item != self.item || given.last.is_some() {
+            return false;
+        }
+        let Some(spec) = given.spec else { return !self.has_spec };
+        let same_mask = match (given.mask, &self.mask) {
+            (Some(mask), Some(known)) => *mask == known[..mask.len()],
+            (mask, known) => mask.is_none() && known.is_none(),
+        };
+        let differs = || {
+            let known = self.spec.iter().zip(&self.fixed).zip(spec);
+            known.into_iter().any(|((known, fixed), given)| (known ^ given) & fixed != 0)
+        };
+        self.has_spec && same_mask && !(self.has_fixed && differs())
+    }
+}
+
 impl Shape {
-    /// The shape of these items, and their pattern. No shape if the pattern is not one of outer
-    /// bits alone.
-    fn compile(items: &[ItemMatch]) -> Result<(Pattern, Option<Shape>), CompileError> {
-        let pattern = compile::pattern(items)?;
+    /// The pattern of these items, and its shape. No shape if the pattern is not one of outer bits
+    /// alone.
+    fn compile(given: &[ItemBytes<'_>]) -> Result<(Pattern, Option<Shape>), CompileError> {
+        let items: Vec<ItemMatch> = given.iter().map(|item| item.to_match()).collect();
+        let pattern = compile::pattern(&items)?;
         let fits = items.len() <= ITEMS_MAX && items.iter().all(|item| item.last.is_none());
         if !fits || !pattern.is_of_outer_bits() {
             return Ok((pattern, None));
         }
-        let (value, mask) = (pattern.value().to_bytes(), *pattern.mask());
-        let mut shape = Shape {
-            items: items.iter().copied().collect(),
-            fixed: items.iter().map(|item| item.mask).collect(),
-            free: Vec::new(),
-            value,
-            mask,
-        };
+        let (value, mask) = (*pattern.value(), *pattern.mask());
+        let known = given.iter().zip(&items).map(|(given, item)| KnownItem::new(given, item));
+        let mut shape = Shape { items: known.collect(), free: Vec::new(), value, mask };
         // The port of a tunnel is part of what makes it one.
         let last_header = items.iter().rposition(|item| item.item.is_header());
         for (at, item) in items.iter().enumerate() {
             let is_port = matches!(item.item, Item::Tcp | Item::Udp);
-            if is_port && last_header != Some(at) {
-                continue;
-            }
-            for from in free_bytes(item.item).filter(|&from| item.mask[from] != 0) {
-                if let Some(to) = shape.place_of(items, at, from) {
-                    shape.free.push(FreeByte { item: at as u8, from: from as u8, to });
-                    shape.fixed[at][from] = 0;
+            let can_be_free = !is_port || last_header == Some(at);
+            for from in free_bytes(item.item).filter(|&from| can_be_free && item.mask[from] != 0) {
+                if let Some(to) = place_of(&items, (at, from), &pattern) {
+                    shape.add_free((at, from), item.mask[from], to);
+                    shape.items[at].fixed[from] = 0;
                 }
             }
+            shape.items[at].has_fixed = shape.items[at].fixed != [0; IMAGE_LEN];
         }
         Ok((pattern, Some(shape)))
     }
 
-    /// The place in the key of a byte of an item: the only byte that changes with it.
-    fn place_of(&self, items: &[ItemMatch], at: usize, from: usize) -> Option<u8> {
-        let mut changed: ArrayVec<ItemMatch, ITEMS_MAX> = items.iter().copied().collect();
-        let flipped = changed[at].mask[from];
-        changed[at].spec[from] ^= flipped;
-        let pattern = compile::pattern(&changed).ok().filter(Pattern::is_of_outer_bits)?;
-        let value = pattern.value().to_bytes();
-        let mut places = (0..value.len()).filter(|&to| value[to] != self.value[to]);
-        let to = places.next().filter(|_| *pattern.mask() == self.mask)?;
-        let is_copied = value[to] == self.value[to] ^ flipped && places.next().is_none();
-        is_copied.then_some(to as u8)
+    /// Adds a free byte, behind the last run if it continues that.
+    fn add_free(&mut self, (item, from): (usize, usize), mask: u8, to: usize) {
+        let (item, from, word, shift) = (item as u8, from as u8, to / 8, 8 * (to % 8) as u8);
+        self.value.0[word] &= !(u64::from(mask) << shift);
+        let bits = |run: &FreeRun| 8 * run.len;
+        match self.free.last_mut() {
+            Some(run)
+                if (run.item, run.from + run.len) == (item, from)
+                    && (usize::from(run.word), run.shift + bits(run)) == (word, shift) =>
+            {
+                run.mask |= u64::from(mask) << bits(run);
+                run.len += 1;
+            }
+            _ => {
+                let (word, mask) = (word as u8, mask.into());
+                self.free.push(FreeRun { item, from, len: 1, word, shift, mask });
+            }
+        }
     }
 
     /// The value of the key of these items, if they have this shape.
-    fn fill(&self, items: &[ItemMatch]) -> Option<Key> {
-        if items.len() != self.items.len() {
+    #[inline]
+    fn fill(&self, items: &[ItemBytes<'_>]) -> Option<Key> {
+        let is_it = items.len() == self.items.len()
+            && self.items.iter().zip(items).all(|(known, given)| known.suits(given));
+        if !is_it {
             return None;
         }
-        for ((item, known), fixed) in items.iter().zip(&self.items).zip(&self.fixed) {
-            let len = known.item.header_len().min(known.mask.len() - 1) + 1;
-            let differs = |i: usize| (item.spec[i] ^ known.spec[i]) & fixed[i] != 0;
-            if item.item != known.item
-                || item.last.is_some()
-                || item.mask[..len] != known.mask[..len]
-                || (0..len).any(differs)
-            {
-                return None;
-            }
-        }
         let mut value = self.value;
-        for &FreeByte { item, from, to } in &self.free {
-            let (item, from) = (&items[usize::from(item)], usize::from(from));
-            value[usize::from(to)] = item.spec[from] & item.mask[from];
+        for &FreeRun { item, from, len, word, shift, mask } in &self.free {
+            let spec = items[usize::from(item)].spec?;
+            let bytes = &spec[usize::from(from)..][..usize::from(len)];
+            let read = match *bytes {
+                [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+                [a, b] => u16::from_le_bytes([a, b]).into(),
+                ref bytes => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
+            value.0[usize::from(word)] |= (read & mask) << shift;
         }
-        Some(Key::from_bytes(&value))
+        Some(value)
     }
 }
 
+/// The place in the key of a byte of an item: the only byte that changes with it.
+fn place_of(items: &[ItemMatch], (at, from): (usize, usize), compiled: &Pattern) -> Option<usize> {
+    let mut changed = items.to_vec();
+    let flipped = changed[at].mask[from];
+    changed[at].spec[from] ^= flipped;
+    let pattern = compile::pattern(&changed).ok().filter(Pattern::is_of_outer_bits)?;
+    let (value, before) = (pattern.value().to_bytes(), compiled.value().to_bytes());
+    let mut places = (0..value.len()).filter(|&to| value[to] != before[to]);
+    let to = places.next().filter(|_| pattern.mask() == compiled.mask())?;
+    let is_copied = value[to] == before[to] ^ flipped && places.next().is_none();
+    is_copied.then_some(to)
+}
+
 impl Shapes {
-    /// The pattern of these items.
+    /// The compiled pattern of these items.
     ///
     /// # Errors
     /// As [`compile::pattern`].
-    pub fn pattern(&mut self, items: &[ItemMatch]) -> Result<Pattern, CompileError> {
+    #[inline]
+    pub fn compile(&mut self, items: &[ItemBytes<'_>]) -> Result<Compiled, CompileError> {
         let count = self.shapes.len();
         for at in (self.last..count).chain(0..self.last.min(count)) {
             let shape = &self.shapes[at];
             if let Some(value) = shape.fill(items) {
                 self.last = at;
-                return Ok(Pattern::masked(&value, &shape.mask));
+                return Ok(Compiled::Outer(OuterKey { value, mask: shape.mask }));
             }
         }
+        self.compile_new(items)
+    }
+
+    /// [`Shapes::compile`] for items that have none of the known shapes.
+    #[cold]
+    fn compile_new(&mut self, items: &[ItemBytes<'_>]) -> Result<Compiled, CompileError> {
         let (pattern, shape) = Shape::compile(items)?;
-        if let Some(shape) = shape {
-            if count < SHAPES_MAX {
-                self.shapes.push(shape);
-                self.last = count;
-            } else {
-                self.last = self.oldest;
-                self.shapes[self.oldest] = shape;
-                self.oldest = (self.oldest + 1) % SHAPES_MAX;
-            }
+        let Some(shape) = shape else { return Ok(Compiled::Other(pattern)) };
+        if self.shapes.len() < SHAPES_MAX {
+            self.last = self.shapes.len();
+            self.shapes.push(shape);
+        } else {
+            self.last = self.oldest;
+            self.shapes[self.oldest] = shape;
+            self.oldest = (self.oldest + 1) % SHAPES_MAX;
         }
-        Ok(pattern)
+        Ok(Compiled::Outer(OuterKey { value: *pattern.value(), mask: *pattern.mask() }))
     }
 }
 
@@ -169,6 +314,11 @@ mod tests {
             panic!("{line}")
         };
         rule.items.to_vec()
+    }
+
+    fn pattern_of(shapes: &mut Shapes, items: &[ItemMatch]) -> Result<Pattern, CompileError> {
+        let bytes: Vec<ItemBytes<'_>> = items.iter().map(ItemBytes::from).collect();
+        shapes.compile(&bytes).map(Compiled::into_pattern)
     }
 
     #[test]
@@ -198,7 +348,8 @@ mod tests {
         for text in patterns.iter().chain(&patterns).map(|text| text.trim_end_matches("/ end")) {
             let text = if *text == *"end" { "eth" } else { text };
             let items = items(text);
-            assert_eq!(shapes.pattern(&items), compile::pattern(&items), "{text}");
+            let compiled = pattern_of(&mut shapes, &items);
+            assert_eq!(compiled, compile::pattern(&items), "{text}");
         }
         assert!(shapes.shapes.len() < 16, "addresses and ports are filled in");
     }
@@ -206,9 +357,26 @@ mod tests {
     #[test]
     fn items_that_contradict_each_other_are_refused_when_a_shape_is_known_too() {
         let mut shapes = Shapes::default();
-        shapes.pattern(&items("eth type is 0x0800 / ipv4 src is 1.1.1.1")).unwrap();
+        let right = items("eth type is 0x0800 / ipv4 src is 1.1.1.1");
+        pattern_of(&mut shapes, &right).unwrap();
         let wrong = items("eth type is 0x86dd / ipv4 src is 1.1.1.1");
-        assert_eq!(shapes.pattern(&wrong), compile::pattern(&wrong));
-        assert!(shapes.pattern(&wrong).is_err());
+        assert_eq!(pattern_of(&mut shapes, &wrong), compile::pattern(&wrong));
+        assert!(compile::pattern(&wrong).is_err());
+    }
+
+    #[test]
+    fn a_mask_that_is_left_out_is_the_default_one() {
+        let mut shapes = Shapes::default();
+        let (mut one, mut other) = ([0; 20], [0; 20]);
+        (one[15], other[15]) = (1, 2);
+        for spec in [&one, &other] {
+            let ipv4 = ItemBytes { item: Item::Ipv4, spec: Some(spec), last: None, mask: None };
+            let eth = ItemBytes { item: Item::Eth, spec: None, ..ipv4 };
+            let items = [eth.to_match(), ipv4.to_match()];
+            assert_eq!(items[1].mask, Item::Ipv4.default_mask());
+            let compiled = shapes.compile(&[eth, ipv4]).unwrap().into_pattern();
+            assert_eq!(compiled, compile::pattern(&items).unwrap());
+        }
+        assert_eq!(shapes.shapes.len(), 1);
     }
 }

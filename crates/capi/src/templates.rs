@@ -16,7 +16,7 @@ use niclab_nic::{RuleError, Template, TemplateAction, TemplateRule, TemplateTabl
 use crate::control::{GivenActions, Place};
 use crate::failure::{Failure, Part};
 use crate::flow_queue::{SharedControl, lock};
-use crate::shapes::Shapes;
+use crate::shapes::{Compiled, ItemBytes, OuterKey, Shapes};
 
 /// An actions template: the actions, and which of them have the template's values in each rule.
 #[derive(Clone, Debug)]
@@ -158,30 +158,30 @@ impl Table {
     fn fitting(
         &self,
         (pattern_index, actions_index): (usize, usize),
-        pattern: &Pattern,
+        key: &OuterKey,
         nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
     ) -> Result<Fitting, Failure> {
         let mut all = self.fitting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |known: &&Fitting| {
             (known.pattern, known.actions) == (pattern_index, actions_index)
-                && known.mask == *pattern.mask()
+                && known.mask == key.mask
         };
         if let Some(known) = all.iter().find(is_it) {
             return Ok(known.clone());
         }
         let table = match self.actions[actions_index].of_nic() {
-            Some(actions) if pattern.is_of_outer_bits() => {
+            Some(actions) => {
                 let Place { group, priority } = self.place;
-                let (pattern, actions) = (pattern.clone(), &actions[..]);
+                let (pattern, actions) = (Pattern::masked(&key.value, &key.mask), &actions[..]);
                 match nic(&Template { group, priority, pattern, actions }) {
                     Ok(table) => Some(Arc::new(table)),
                     Err(RuleError::TemplateUnfit { .. }) => None,
                     Err(error) => return Err(error.into()),
                 }
             }
-            _ => None,
+            None => None,
         };
-        let mask = *pattern.mask();
+        let mask = key.mask;
         let made = Fitting { pattern: pattern_index, actions: actions_index, mask, table };
         all.push(made.clone());
         Ok(made)
@@ -199,24 +199,21 @@ impl RuleMaker {
         &mut self,
         table: &Table,
         templates: (usize, usize),
-        items: &[ItemMatch],
+        items: &[ItemBytes<'_>],
         actions: &[Action],
         nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
     ) -> Result<Option<TemplateRule>, Failure> {
-        let pattern = self.shapes.pattern(items)?;
+        let Compiled::Outer(key) = self.shapes.compile(items)? else { return Ok(None) };
         let number = table.number;
         let is_last = self.last.as_ref().is_some_and(|(last, fitting)| {
             (*last, fitting.pattern, fitting.actions) == (number, templates.0, templates.1)
-                && fitting.mask == *pattern.mask()
+                && fitting.mask == key.mask
         });
         if !is_last {
-            self.last = Some((number, table.fitting(templates, &pattern, nic)?));
+            self.last = Some((number, table.fitting(templates, &key, nic)?));
         }
         let Some((_, Fitting { table: Some(fitting), .. })) = &self.last else { return Ok(None) };
-        if !pattern.is_of_outer_bits() {
-            return Ok(None);
-        }
         let numbers = table.actions[templates.1].numbers(actions);
-        Ok(Some(fitting.rule(pattern.value(), &numbers)?))
+        Ok(Some(fitting.rule(&key.value, &numbers)?))
     }
 }

@@ -1,7 +1,7 @@
 //! The scripts of `dpdk/driver/tests`: DPDK's own programs run on the driver `net_niclab`.
 //!
-//! Each script prints a line for each check, and ends with how many passed. The driver is built once,
-//! with the library of this build.
+//! Each script prints a line for each check, and ends with how many passed. The driver is built
+//! once, with the library of this build.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -85,8 +85,8 @@ fn flow_perf_creates_and_deletes_every_kind_of_rule() {
 }
 
 #[test]
-fn rules_are_created_asynchronously() {
-    run("async");
+fn rules_are_created_one_by_one_and_asynchronously() {
+    run("rules");
 }
 
 #[test]

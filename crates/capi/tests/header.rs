@@ -30,6 +30,6 @@ fn the_header_is_what_cbindgen_makes_of_the_code() {
     let kept = std::fs::read_to_string(home.join("niclab.h")).unwrap();
     assert!(
         kept == String::from_utf8_lossy(&made.stdout),
-        "niclab.h is old; make it: cd crates/capi && cbindgen -q --config cbindgen.toml -o niclab.h ."
+        "niclab.h is old; in crates/capi: cbindgen -q --config cbindgen.toml -o niclab.h ."
     );
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use niclab::control::{Control, GivenActions, Place};
 use niclab::failure::{Failure, Part};
 use niclab::flow_queue::{EnqueuedRule, FlowQueue, SharedControl};
+use niclab::shapes::ItemBytes;
 use niclab::templates::{ActionsTemplate, Table};
 use niclab_nic::memory::Region;
 use niclab_nic::rss::RssAction;
@@ -23,13 +24,15 @@ fn control() -> Control {
     Control::new(Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap())
 }
 
-fn items(text: &str) -> Vec<ItemMatch> {
+/// The items of a pattern's text. They live as long as the tests.
+fn items(text: &str) -> Vec<ItemBytes<'static>> {
     let line = format!("flow create 0 ingress pattern {text} / end actions drop / end");
     let mut parser = Parser::default();
     let Command::Create { rule, .. } = parser.parse(1, &line).unwrap().command else {
         panic!("{line}")
     };
-    rule.items.to_vec()
+    let items: &'static [ItemMatch] = rule.items.to_vec().leak();
+    items.iter().map(ItemBytes::from).collect()
 }
 
 fn given(actions: &[Action]) -> GivenActions {
@@ -61,8 +64,13 @@ fn send(worker: &mut niclab_nic::Worker, ports: &[u16]) -> Vec<u16> {
     descs.iter().map(|desc| desc.queue).collect()
 }
 
-fn port(port: u16) -> Vec<ItemMatch> {
+fn port(port: u16) -> Vec<ItemBytes<'static>> {
     items(&format!("eth / ipv4 / udp dst is {port}"))
+}
+
+/// The items of a pattern template for ports.
+fn matches(number: u16) -> Vec<ItemMatch> {
+    port(number).into_iter().map(ItemBytes::to_match).collect()
 }
 
 #[test]
@@ -84,7 +92,7 @@ fn a_handle_names_its_rule_until_it_is_destroyed_and_never_another() {
 fn a_refusal_says_which_item_or_action_is_wrong_and_changes_nothing() {
     let mut control = control();
     let place = |failure: Failure| (failure.errno, failure.part, failure.index);
-    let mut create = |items: &[ItemMatch], actions: &[Action], group, priority| {
+    let mut create = |items: &[ItemBytes<'_>], actions: &[Action], group, priority| {
         let place_of_rule = Place { group, priority };
         place(control.create(place_of_rule, items, &mut given(actions)).unwrap_err())
     };
@@ -212,7 +220,7 @@ fn aged_rules_are_reported_by_the_programs_word_or_their_handle() {
 fn table(actions: &[Action], fixed: &[bool]) -> Table {
     let template =
         ActionsTemplate { given: given(actions), fixed: fixed.iter().copied().collect() };
-    Table::new(Place { group: 0, priority: 0 }, vec![port(0)], vec![template])
+    Table::new(ROOT, vec![matches(0)], vec![template])
 }
 
 #[test]
@@ -279,7 +287,7 @@ fn rules_that_the_nics_tables_do_not_hold_are_created_whole() {
     of_template.shared.push((0, counter));
     let fixed = [false, true].into_iter().collect();
     let template = ActionsTemplate { given: of_template, fixed };
-    let shares = Table::new(ROOT, vec![port(0)], vec![template]);
+    let shares = Table::new(ROOT, vec![matches(0)], vec![template]);
     let second = port(2);
     let rule = EnqueuedRule { table: &shares, items: &second, user: 2, ..rule };
     let mut own = given(&[Action::Drop, Action::Queue(1)]);

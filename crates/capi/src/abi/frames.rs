@@ -1,5 +1,7 @@
 //! Workers: frames are classified.
 
+use std::mem::offset_of;
+
 use niclab_nic::Worker;
 use niclab_nic::borrowed::BorrowedFrame;
 
@@ -12,7 +14,7 @@ const _: () = assert!(align_of::<niclab_frame>() == align_of::<BorrowedFrame>())
 macro_rules! same_place {
     ($($field:ident),*) => {$(
         const _: () = assert!(
-            std::mem::offset_of!(niclab_frame, $field) == std::mem::offset_of!(BorrowedFrame, $field)
+            offset_of!(niclab_frame, $field) == offset_of!(BorrowedFrame, $field)
         );
     )*};
 }

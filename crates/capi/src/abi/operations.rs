@@ -2,7 +2,7 @@
 
 use super::types::{niclab_completion, niclab_enqueued_rule, niclab_error, niclab_template};
 use super::{Device, device, finish, given, null, put, read};
-use crate::control::Place;
+use crate::control::{GivenActions, Place};
 use crate::failure::{Failure, Part};
 use crate::flow_queue::{EnqueuedRule, FlowQueue};
 use crate::templates::{ActionsTemplate, Table};
@@ -26,11 +26,12 @@ pub unsafe extern "C" fn niclab_table_create(
             let mut patterns = Vec::new();
             for one in read::slice(given.patterns, given.patterns_len) {
                 let items = read::slice(one.items, one.items_len);
-                patterns.push(read::template_items(items)?.to_vec());
+                patterns.push(read::template_items(items)?);
             }
             let mut actions = Vec::new();
             for one in read::slice(given.actions, given.actions_len) {
-                let read = read::actions(read::slice(one.actions, one.actions_len))?;
+                let mut read = GivenActions::default();
+                read::actions(read::slice(one.actions, one.actions_len), &mut read)?;
                 let fixed = read::slice(one.fixed, one.actions_len);
                 let fixed = (0..read.list.len()).map(|at| fixed.get(at).is_some_and(|f| *f != 0));
                 actions.push(ActionsTemplate { given: read, fixed: fixed.collect() });
@@ -129,10 +130,12 @@ pub unsafe extern "C" fn niclab_queue_create(
             if templates.1 >= table.actions.len() {
                 return Err(missing("the table has no such actions template"));
             }
-            let items = read::slice(rule.items, rule.items_len as usize);
-            let items = read::templated_items(items, pattern)?;
-            let actions = read::slice(rule.actions, rule.actions_len as usize);
-            let mut actions = read::actions(actions)?;
+            let mut items = read::Items::new();
+            let mut actions = GivenActions::default();
+            let given_items = read::slice(rule.items, rule.items_len as usize);
+            read::templated_items(given_items, pattern, &mut items)?;
+            let given_actions = read::slice(rule.actions, rule.actions_len as usize);
+            read::actions(given_actions, &mut actions)?;
             let (user, postpone) = (rule.user, rule.postpone != 0);
             let rule = EnqueuedRule { table, templates, items: &items, user, postpone };
             put(handle, queue.create(rule, &mut actions)?, "handle")

@@ -9,6 +9,7 @@ use niclab_nic::rule::{Action, Set};
 use super::types::{NICLAB_RSS_KEY_LEN_MAX, niclab_action, niclab_item, niclab_rss};
 use crate::control::GivenActions;
 use crate::failure::{Failure, Part};
+use crate::shapes::{ItemBytes, bytes_len};
 
 /// The most items of a pattern.
 const ITEMS_MAX: usize = 16;
@@ -17,7 +18,7 @@ const ITEMS_MAX: usize = 16;
 const BYTES_MAX: usize = 256;
 
 /// The items of a pattern.
-pub type Items = ArrayVec<ItemMatch, ITEMS_MAX>;
+pub type Items<'a> = ArrayVec<ItemBytes<'a>, ITEMS_MAX>;
 
 /// A list that a C program gives; null stands for an empty one.
 ///
@@ -31,70 +32,48 @@ pub unsafe fn slice<'a, T>(list: *const T, len: usize) -> &'a [T] {
     }
 }
 
-/// Bytes of an item that C programs give: the header, and a byte of flags if the header has one.
-fn item_len(item: Item) -> usize {
-    match item {
-        Item::Eth | Item::Vlan | Item::Ipv6 => item.header_len() + 1,
-        Item::Raw => IMAGE_LEN,
-        item => item.header_len(),
-    }
-}
-
-/// # Safety
-/// `bytes` points to as many bytes as the item has.
-#[inline]
-unsafe fn image(item: Item, bytes: *const u8) -> Image {
-    let mut image = [0; IMAGE_LEN];
-    let len = item_len(item);
-    // SAFETY: the caller vouches for the bytes; an image is at least as long.
-    unsafe { std::ptr::copy_nonoverlapping(bytes, image.as_mut_ptr(), len) };
-    image
-}
-
-/// The items of a pattern.
+/// Reads the items of a pattern.
 ///
 /// # Safety
-/// Each item's pointers are null or point to as many bytes as its kind has.
+/// Each item's pointers are null or point to as many bytes as its kind has, while `items` exists.
 #[inline]
-pub unsafe fn items(given: &[niclab_item]) -> Result<Items, Failure> {
+pub unsafe fn items<'a>(given: &'a [niclab_item], items: &mut Items<'a>) -> Result<(), Failure> {
     if given.len() > ITEMS_MAX {
         let text = format!("{} items; a pattern has at most {ITEMS_MAX}", given.len());
         return Err(Failure::of_item(libc::ENOTSUP, ITEMS_MAX, text));
     }
-    let mut items = Items::new();
     for (at, one) in given.iter().enumerate() {
         let Some(&item) = Item::ALL.get(one.kind as usize) else {
             let text = format!("no item has the kind {}; use one of niclab_item_kind", one.kind);
             return Err(Failure::of_item(libc::ENOTSUP, at, text));
         };
-        // SAFETY: the caller vouches for the pointers.
-        let read = |bytes: *const u8| unsafe { image(item, bytes) };
-        if one.spec.is_null() {
-            if !one.last.is_null() || (!one.mask.is_null() && item == Item::Raw) {
-                let text = format!("{}: last or mask without spec; give a spec", item.name());
-                return Err(Failure::of_item(libc::EINVAL, at, text));
-            }
-            items.push(ItemMatch::any(item));
-            continue;
+        let len = bytes_len(item);
+        let bytes = |bytes: *const u8| match bytes.is_null() {
+            true => None,
+            // SAFETY: the caller vouches for the bytes.
+            false => Some(unsafe { std::slice::from_raw_parts(bytes, len) }),
+        };
+        let read =
+            ItemBytes { item, spec: bytes(one.spec), last: bytes(one.last), mask: bytes(one.mask) };
+        if read.spec.is_none() && read.last.is_some() {
+            let text = format!("{}: last without spec; give a spec", item.name());
+            return Err(Failure::of_item(libc::EINVAL, at, text));
         }
-        let mask = if one.mask.is_null() { item.default_mask() } else { read(one.mask) };
-        let last = if one.last.is_null() { None } else { Some(read(one.last)) };
-        items.push(ItemMatch { item, spec: read(one.spec), last, mask });
+        items.push(read);
     }
-    Ok(items)
+    Ok(())
 }
 
 /// The items of a pattern template: masks alone matter.
 ///
 /// # Safety
 /// As [`items`].
-pub unsafe fn template_items(given: &[niclab_item]) -> Result<Items, Failure> {
-    let mut with_spec: Vec<niclab_item> = given.to_vec();
-    for item in with_spec.iter_mut().filter(|item| item.spec.is_null()) {
-        item.spec = item.mask;
-    }
-    // SAFETY: as the caller vouches; a mask has as many bytes as a spec.
-    unsafe { items(&with_spec) }
+pub unsafe fn template_items(given: &[niclab_item]) -> Result<Vec<ItemMatch>, Failure> {
+    let mut read = Items::new();
+    // SAFETY: as the caller vouches.
+    unsafe { items(given, &mut read)? };
+    read.iter_mut().for_each(|item| item.spec = item.spec.or(item.mask));
+    Ok(read.into_iter().map(ItemBytes::to_match).collect())
 }
 
 /// The items of a rule of a template: its values, and the template's masks.
@@ -102,28 +81,30 @@ pub unsafe fn template_items(given: &[niclab_item]) -> Result<Items, Failure> {
 /// # Safety
 /// As [`items`].
 #[inline]
-pub unsafe fn templated_items(
+pub unsafe fn templated_items<'a>(
     given: &[niclab_item],
-    template: &[ItemMatch],
-) -> Result<Items, Failure> {
+    template: &'a [ItemMatch],
+    items: &mut Items<'a>,
+) -> Result<(), Failure> {
+    static NO_VALUES: Image = [0; IMAGE_LEN];
     if given.len() != template.len() {
         let text = format!("{} items, and the template has {}", given.len(), template.len());
         return Err(Failure::new(libc::EINVAL, Part::None, text));
     }
-    let mut items = Items::new();
     for ((at, one), template) in given.iter().enumerate().zip(template) {
         if one.kind != template.item as u32 {
             let text = format!("the template has {} here", template.item.name());
             return Err(Failure::of_item(libc::EINVAL, at, text));
         }
-        let mut item = ItemMatch { spec: [0; IMAGE_LEN], ..*template };
-        if !one.spec.is_null() {
-            // SAFETY: the caller vouches for the pointer.
-            item.spec = unsafe { image(template.item, one.spec) };
-        }
-        items.push(item);
+        let len = bytes_len(template.item);
+        let spec = match one.spec.is_null() {
+            true => &NO_VALUES[..len],
+            // SAFETY: the caller vouches for the bytes.
+            false => unsafe { std::slice::from_raw_parts(one.spec, len) },
+        };
+        items.push(ItemBytes { spec: Some(spec), ..ItemBytes::from(template) });
     }
-    Ok(items)
+    Ok(())
 }
 
 fn unfit(at: usize, reason: &str) -> Failure {
@@ -234,13 +215,12 @@ unsafe fn action(given: &niclab_action) -> Result<Action, &'static str> {
     })
 }
 
-/// The actions of a rule.
+/// Reads the actions of a rule.
 ///
 /// # Safety
 /// Each action's pointers are null or point to what its kind has.
 #[inline]
-pub unsafe fn actions(given: &[niclab_action]) -> Result<GivenActions, Failure> {
-    let mut read = GivenActions::default();
+pub unsafe fn actions(given: &[niclab_action], read: &mut GivenActions) -> Result<(), Failure> {
     if given.len() > ACTIONS_MAX {
         let text = format!("{} actions; a rule has at most {ACTIONS_MAX}", given.len());
         return Err(Failure::new(libc::EINVAL, Part::Actions, text));
@@ -255,5 +235,5 @@ pub unsafe fn actions(given: &[niclab_action]) -> Result<GivenActions, Failure> 
         }
         read.list.push(action);
     }
-    Ok(read)
+    Ok(())
 }

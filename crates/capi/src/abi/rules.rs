@@ -54,16 +54,22 @@ pub extern "C" fn niclab_queues_max() -> u16 {
     QUEUES_MAX
 }
 
+/// Reads a rule; returns its place.
+///
 /// # Safety
-/// As the functions that call it.
+/// `rule` is null, or it and its pointers are valid while `items` exists.
 #[inline]
-unsafe fn rule_of(rule: *const niclab_rule) -> Result<(Place, read::Items, GivenActions), Failure> {
+unsafe fn read_rule<'a>(
+    rule: *const niclab_rule,
+    items: &mut read::Items<'a>,
+    actions: &mut GivenActions,
+) -> Result<Place, Failure> {
     // SAFETY: as the caller vouches.
     unsafe {
-        let rule = given(rule, "rule")?;
-        let items = read::items(read::slice(rule.items, rule.items_len as usize))?;
-        let actions = read::actions(read::slice(rule.actions, rule.actions_len as usize))?;
-        Ok((Place { group: rule.group, priority: rule.priority }, items, actions))
+        let rule: &'a niclab_rule = given(rule, "rule")?;
+        read::items(read::slice(rule.items, rule.items_len as usize), items)?;
+        read::actions(read::slice(rule.actions, rule.actions_len as usize), actions)?;
+        Ok(Place { group: rule.group, priority: rule.priority })
     }
 }
 
@@ -81,7 +87,9 @@ pub unsafe extern "C" fn niclab_rule_create(
     // SAFETY: as the caller vouches.
     unsafe {
         let create = || {
-            let (place, items, mut actions) = rule_of(rule)?;
+            let mut items = read::Items::new();
+            let mut actions = GivenActions::default();
+            let place = read_rule(rule, &mut items, &mut actions)?;
             let device = device(nic)?;
             if handle.is_null() {
                 return Err(super::null("handle"));
@@ -106,7 +114,9 @@ pub unsafe extern "C" fn niclab_rule_validate(
     // SAFETY: as the caller vouches.
     unsafe {
         let validate = || {
-            let (place, items, mut actions) = rule_of(rule)?;
+            let mut items = read::Items::new();
+            let mut actions = GivenActions::default();
+            let place = read_rule(rule, &mut items, &mut actions)?;
             lock(&device(nic)?.control).validate(place, &items, &mut actions)
         };
         finish(validate(), error)
@@ -128,10 +138,11 @@ pub unsafe extern "C" fn niclab_rule_update(
     // SAFETY: as the caller vouches.
     unsafe {
         let update = || {
-            let mut actions = read::actions(read::slice(actions, actions_len))?;
+            let mut read = GivenActions::default();
+            read::actions(read::slice(actions, actions_len), &mut read)?;
             let mut control = lock(&device(nic)?.control);
             let id = control.rule_of(handle)?;
-            control.update(id, &mut actions)
+            control.update(id, &mut read)
         };
         finish(update(), error)
     }
@@ -316,7 +327,8 @@ unsafe fn one_action(action: *const niclab_action) -> Result<GivenActions, Failu
     // SAFETY: as the caller vouches.
     unsafe {
         let one = given(action, "action")?;
-        let read = read::actions(std::slice::from_ref(one))?;
+        let mut read = GivenActions::default();
+        read::actions(std::slice::from_ref(one), &mut read)?;
         match read.shared.is_empty() {
             true => Ok(read),
             false => Err(Failure::of_action(libc::EINVAL, 0, "an indirect action of another one")),

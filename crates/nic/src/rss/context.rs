@@ -39,6 +39,8 @@ pub(crate) struct Context {
     stamp: RssStamp,
     toeplitz: Arc<Toeplitz>,
     symmetric: bool,
+    /// No type of packets is hashed: all have the hash 0.
+    hashes_none: bool,
     level: RssLevel,
     ipv4: [Counting; CLASSES],
     ipv6: [Counting; CLASSES],
@@ -71,6 +73,7 @@ impl Context {
         Context {
             stamp,
             symmetric: rss.function == HashFunction::SymmetricToeplitz,
+            hashes_none: rss.types == HashTypes::NONE,
             level: rss.level,
             ipv4: classes(HashTypes::IPV4, ipv4),
             ipv6: classes(HashTypes::IPV6, ipv6),
@@ -103,6 +106,7 @@ impl Context {
     #[inline]
     pub(crate) fn steer_packets(&self, keys: &[Key; BURST], wanted: u64, burst: &mut [Desc]) {
         match self.symmetric {
+            _ if self.hashes_none => bits(wanted).for_each(|i| self.steer(&mut burst[i], 0)),
             true => self.steer_packets_with::<true>(keys, wanted, burst),
             false => self.steer_packets_with::<false>(keys, wanted, burst),
         }

@@ -1,9 +1,9 @@
-/* Asynchronous rules on net_niclab: checks them, or measures their rate.
+/* Rules on net_niclab, one by one and asynchronously: checks them, and measures their rates.
  *
- *     async EAL-OPTIONS -- RULES
+ *     rules EAL-OPTIONS -- RULES
  *
- * Creates RULES rules of a template table (eth / ipv4 src / end, to a queue) in batches of 64,
- * destroys them, and prints both rates. */
+ * Creates RULES rules (eth / ipv4 src / end, to a queue, in group 1) one by one and destroys them;
+ * then as rules of a template table in batches of 64. Prints the rates. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +76,39 @@ static struct rte_flow_template_table *make_table(uint32_t rules,
 	if (table == NULL)
 		fail("the template table");
 	return table;
+}
+
+/* The same rules without a table, one by one. */
+static uint64_t create_sync(struct rte_flow **flows, uint32_t rules)
+{
+	const struct rte_flow_attr attr = {.ingress = 1, .group = 1};
+	struct rte_flow_item_ipv4 source = {0};
+	const struct rte_flow_action_queue queue = {.index = 1};
+	const struct rte_flow_item items[] = {
+		{.type = RTE_FLOW_ITEM_TYPE_ETH},
+		{.type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &source, .mask = &source_mask},
+		{.type = RTE_FLOW_ITEM_TYPE_END},
+	};
+	const struct rte_flow_action actions[] = {
+		{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue},
+		{.type = RTE_FLOW_ACTION_TYPE_END},
+	};
+
+	for (uint32_t i = 0; i < rules; i++) {
+		source.hdr.src_addr = rte_cpu_to_be_32(i);
+		flows[i] = rte_flow_create(PORT, &attr, items, actions, &error);
+		if (flows[i] == NULL)
+			fail("rte_flow_create");
+	}
+	return rules;
+}
+
+static uint64_t destroy_sync(struct rte_flow **flows, uint32_t rules)
+{
+	for (uint32_t i = 0; i < rules; i++)
+		if (rte_flow_destroy(PORT, flows[i], &error) != 0)
+			fail("rte_flow_destroy");
+	return rules;
 }
 
 static uint64_t pull_all(uint64_t wanted)
@@ -168,7 +201,7 @@ int main(int argc, char **argv)
 	int used = rte_eal_init(argc, argv);
 
 	if (used < 0 || used + 1 >= argc) {
-		fprintf(stderr, "usage: async EAL-OPTIONS -- RULES\n");
+		fprintf(stderr, "usage: rules EAL-OPTIONS -- RULES\n");
 		return 2;
 	}
 	const uint32_t rules = strtoul(argv[used + 1], NULL, 10);
@@ -178,12 +211,20 @@ int main(int argc, char **argv)
 	if (flows == NULL)
 		return 1;
 	configure();
-	struct rte_flow_template_table *table = make_table(rules, &pattern, &actions);
 	uint64_t begin = rte_rdtsc();
-	uint64_t created = create(table, flows, rules);
+	uint64_t created = create_sync(flows, rules);
 	uint64_t middle = rte_rdtsc();
-	uint64_t destroyed = destroy(flows, rules);
+	uint64_t destroyed = destroy_sync(flows, rules);
 	uint64_t end = rte_rdtsc();
+	check("created one by one", created, rules, middle - begin);
+	check("destroyed one by one", destroyed, rules, end - middle);
+
+	struct rte_flow_template_table *table = make_table(rules, &pattern, &actions);
+	begin = rte_rdtsc();
+	created = create(table, flows, rules);
+	middle = rte_rdtsc();
+	destroyed = destroy(flows, rules);
+	end = rte_rdtsc();
 	check("created asynchronously", created, rules, middle - begin);
 	check("destroyed asynchronously", destroyed, rules, end - middle);
 
