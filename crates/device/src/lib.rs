@@ -60,15 +60,15 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
         "soft" if name == "soft" => Ok(Box::new(soft::Soft::open()?)),
         "model" => model::open(name),
-        "linux" | "linux-xdp" => linux::open(name),
+        "linux" | "linux-xdp" | "linux-tc" => linux::open(name),
         "dpdk" => dpdk::open(name),
         "peer" => peer::open(name),
         "swx" => swx::open(name),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
             reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \
-                     linux-xdp:veth, linux-xdp:IFACE,IFACE, dpdk:EAL-ARGUMENTS, peer:ADDRESS, \
-                     swx and swx:DIRECTORY"
+                     linux-xdp:veth, linux-xdp:IFACE,IFACE, linux-tc:veth, linux-tc:IFACE,IFACE, \
+                     dpdk:EAL-ARGUMENTS, peer:ADDRESS, swx and swx:DIRECTORY"
                 .to_owned(),
         }),
     }

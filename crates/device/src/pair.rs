@@ -192,6 +192,21 @@ pub struct PlanThread<'a> {
     pub work: &'a mut dyn PlanWork,
 }
 
+/// Where the operations of a plan are carried out.
+pub enum TrialPlan<'a> {
+    /// On the function's first core, between two bursts.
+    Same(&'a mut dyn PlanWork),
+    /// On a core of its own.
+    Distinct {
+        /// The operations.
+        work: &'a mut dyn PlanWork,
+        /// The function's first core asks for them where they have a rate.
+        requests: Option<&'a mut dyn PlanWork>,
+        /// The plan's core.
+        core: u32,
+    },
+}
+
 impl PlanThread<'_> {
     /// Works from the beginning of the measured part to its end.
     fn serve(self, phase: &Phase) {

@@ -59,7 +59,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 8] = [
+const DEVICES: [(&str, &str); 9] = [
     ("soft               ", "our software NIC, under a clocked wire"),
     (
         "model:PROFILE      ",
@@ -68,6 +68,7 @@ const DEVICES: [(&str, &str); 8] = [
     ("linux:veth         ", "a veth pair between namespaces that niclab makes (needs root)"),
     ("linux:IFACE,IFACE  ", "two interfaces: the tester's and the one under test (needs root)"),
     ("linux-xdp:…        ", "the same, by AF_XDP: linux-xdp:veth, linux-xdp:IFACE,IFACE"),
+    ("linux-tc:…         ", "the same, behind tc's filters in the kernel: linux-tc:veth, …"),
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),
     ("peer:ADDRESS       ", "another host, where `niclab serve echo` or a server of requests runs"),
     ("swx                ", "DPDK's SWX pipeline, for programs alone (benches/peers/build)"),

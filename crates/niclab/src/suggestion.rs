@@ -6,10 +6,11 @@ use niclab_lab::experiments;
 use crate::output::one_line;
 
 /// Devices whose names are words.
-const DEVICES: [&str; 5] = ["soft", "linux:veth", "linux-xdp:veth", "dpdk:--vdev=net_ring0", "swx"];
+const DEVICES: [&str; 6] =
+    ["soft", "linux:veth", "linux-xdp:veth", "linux-tc:veth", "dpdk:--vdev=net_ring0", "swx"];
 
 /// Kinds of devices whose names go on after a colon.
-const KINDS: [&str; 6] = ["model", "linux", "linux-xdp", "dpdk", "peer", "swx"];
+const KINDS: [&str; 7] = ["model", "linux", "linux-xdp", "linux-tc", "dpdk", "peer", "swx"];
 
 /// The experiment that was meant, in words behind a message; empty where none is near.
 pub fn experiment(name: &str) -> String {

@@ -16,10 +16,11 @@ use crate::failure::Failure;
 use crate::output::{one_line, quoted};
 
 /// Devices for which nothing is opened that is not niclab's own or a namespace of its own.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "soft",
     "linux:veth",
     "linux-xdp:veth",
+    "linux-tc:veth",
     "dpdk:--vdev=net_ring0",
     "dpdk:--vdev=net_null0",
     "swx",

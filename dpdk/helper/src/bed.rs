@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use niclab_device::control::{Carrier, InstalledBlock, Patterns};
 use niclab_device::cores::Pinned;
 use niclab_device::dpdk::protocol::Open;
-use niclab_device::pair::{PlanThread, PlanWork, PlannedSide, Stage, Trial, judge_refused};
+use niclab_device::pair::{
+    PlanThread, PlanWork, PlannedSide, Stage, Trial, TrialPlan, judge_refused,
+};
 use niclab_device::{
     CallMode, Control, ControlCore, DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation,
     Observation, PathNode, Plan, PortCounters, Rate, RssPlan, RuleBlock, RuleChangeKind, RuleProof,
@@ -504,14 +506,6 @@ impl DpdkBed {
 }
 
 type TrialResult = Result<LoadObservation, DeviceError>;
-
-/// Where the operations of a plan are carried out.
-enum TrialPlan<'a> {
-    /// On the function's first core, between two bursts.
-    Same(&'a mut dyn PlanWork),
-    /// On a core of its own; the function's first core asks for them where they have a rate.
-    Distinct { work: &'a mut dyn PlanWork, requests: Option<&'a mut dyn PlanWork>, core: u32 },
-}
 
 /// The function of each core: queue `q` is of core `q` mod `cores`.
 fn functions(rx: Vec<RxQueue>, tx: Vec<TxQueue>, size: TrialSize) -> Vec<Forward> {

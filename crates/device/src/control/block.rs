@@ -93,7 +93,7 @@ impl<I: Copy + PartialEq> InstalledBlock<I> {
     }
 
     /// Its group, its priority and its actions.
-    pub(super) fn place(&self) -> (u32, u32, &[Action]) {
+    pub(crate) fn place(&self) -> (u32, u32, &[Action]) {
         (self.group, self.priority, &self.actions)
     }
 

@@ -10,6 +10,7 @@ mod patterns;
 mod requests;
 mod rss;
 mod steps;
+pub mod threads;
 
 use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::rule::{Action, Pattern};

@@ -34,6 +34,11 @@ pub(super) fn of_wire(ends: &Ends, path: Path, tester: &End, device: &End) -> Ve
             "AF_PACKET, TPACKET_V2 rings, queueing disciplines bypassed",
             format!("{RX_SLOTS} frames of all queues together, fewer of long ones"),
         ),
+        Path::Tc => (
+            "AF_PACKET, TPACKET_V2 rings behind the filters of tc's ingress, of IPv4 and IPv6; the \
+             tester's bypass queueing disciplines",
+            format!("{RX_SLOTS} frames of each protocol, of all queues together"),
+        ),
         Path::Xdp => (
             "AF_XDP of the function; AF_PACKET of the tester, queueing disciplines bypassed",
             format!("{} frames of each queue", niclab_port::xdp::FRAMES / 4),

@@ -13,33 +13,34 @@ pub const FRAME_NS: u64 = 3_000;
 
 /// The function, on the rings of the interface under test.
 pub struct Forward {
-    /// The receive rings, one for each queue.
+    /// The receive rings: one for each queue, and where there are more, those of queue 0 on again.
     pub rx: Vec<RxRing>,
+    queues: usize,
     /// The transmit ring.
     pub tx: TxRing,
-    /// Frames that found no room, a number for each queue, since the trial began.
+    /// Frames that found no room, a number for each ring, since the trial began.
     missed: Vec<u64>,
     /// Of them, those that nobody was told of.
     untold: u64,
 }
 
 impl Forward {
-    /// The function on these rings.
-    pub fn new(rx: Vec<RxRing>, tx: TxRing) -> Forward {
+    /// The function on these rings of so many queues.
+    pub fn new(rx: Vec<RxRing>, queues: usize, tx: TxRing) -> Forward {
         let missed = vec![0; rx.len()];
-        Forward { rx, tx, missed, untold: 0 }
+        Forward { rx, queues, tx, missed, untold: 0 }
     }
 
-    /// Takes up to a burst from one queue and sends it back.
-    fn serve(&mut self, queue: usize, counters: &mut PortCounters) -> usize {
-        let rx = &mut self.rx[queue];
+    /// Takes up to a burst from one ring and sends it back.
+    fn serve(&mut self, ring: usize, counters: &mut PortCounters) -> usize {
+        let rx = &mut self.rx[ring];
         let found = rx.poll();
         if found == 0 {
             return 0;
         }
         let room = self.tx.reserve(found);
         let mut lens = [0; BURST];
-        let counted = &mut counters.queues[queue];
+        let counted = &mut counters.queues[ring % self.queues];
         for (i, len) in lens.iter_mut().enumerate().take(found) {
             let frame = rx.frame(i);
             counted.rx_frames += 1;
@@ -72,7 +73,7 @@ impl DeviceSide for Forward {
     const FRAME_NS: u64 = FRAME_NS;
 
     fn queues(&self) -> u16 {
-        self.rx.len() as u16
+        self.queues as u16
     }
 
     fn start(&mut self) {
@@ -80,7 +81,7 @@ impl DeviceSide for Forward {
     }
 
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
-        (0..self.rx.len()).map(|queue| self.serve(queue, counters)).sum()
+        (0..self.rx.len()).map(|ring| self.serve(ring, counters)).sum()
     }
 
     fn last(&mut self, counters: &mut PortCounters) {
@@ -90,8 +91,8 @@ impl DeviceSide for Forward {
             }
         }
         self.count_missed();
-        for (queue, missed) in counters.queues.iter_mut().zip(&self.missed) {
-            queue.rx_missed = *missed;
+        for (at, queue) in counters.queues.iter_mut().enumerate() {
+            queue.rx_missed = self.missed.iter().skip(at).step_by(self.queues).sum();
         }
     }
 

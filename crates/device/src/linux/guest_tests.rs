@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::pair::tests::alone;
 
-/// What is carried out there.
-const TESTS: &str = "linux::flower::tests::";
+/// The tests that are carried out there.
+const TESTS: [&str; 2] = ["linux::flower::tests::", "linux::tc_tests::"];
 
 #[test]
 fn rules_work_on_debians_kernel() {
@@ -15,7 +15,7 @@ fn rules_work_on_debians_kernel() {
     let _cores = alone();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest");
     let mut command = Command::new(script);
-    command.arg(env::current_exe().unwrap()).args([TESTS, "--test-threads=1", "--show-output"]);
+    command.arg(env::current_exe().unwrap()).args(TESTS).args(["--test-threads=1", "--show-output"]);
     let ended = command.output().unwrap();
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
     if ended.status.code() == Some(77) {

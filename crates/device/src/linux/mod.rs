@@ -1,4 +1,4 @@
-//! `linux:…`, `linux-xdp:…`: a network interface of this machine under test.
+//! `linux:…`, `linux-xdp:…`, `linux-tc:…`: a network interface of this machine under test.
 //!
 //! The tester has one interface, the function under test another; between them lies a cable, or the
 //! veth pair that niclab makes in two network namespaces of its own. The function gets its frames
@@ -40,6 +40,9 @@ mod stamped_sockets;
 mod streams;
 #[cfg(test)]
 mod streams_tests;
+#[cfg(test)]
+mod tc_tests;
+mod trial;
 pub mod tune;
 #[cfg(test)]
 mod veth_tests;
@@ -53,23 +56,24 @@ use std::io;
 use niclab_probe::{Leftover, ProbeError};
 
 use self::ethtool::Card;
-use self::flower::Filters;
+use self::flower::{FilterPlace, Filters};
 pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
 use self::rings::{RingShape, Rings};
+use self::rules::RuleTable;
 use self::servers::Servers;
 use self::settings::HeldCard;
 pub use self::stamped::stamps_at;
-use self::wire_counters::WireCounters;
-use crate::cores::Cores;
+use self::trial::TrialWire;
+use crate::control::InstalledBlock;
+use crate::cores::{Cores, Pinned};
 use crate::face::{
     DeviceError, DeviceInfo, Function, Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 use crate::feature::Feature;
-use crate::pair::{Stage, Trial};
-use crate::plan::{Plan, RulesPlan};
+use crate::plan::{Plan, RulesPlan, no_rss_changes};
 use crate::{Control, Load, LoadObservation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
@@ -105,8 +109,10 @@ struct LinuxBed {
     shape: RingShape,
     /// Settings of the interface under test, and of the tester's where that is niclab's own.
     held: Vec<HeldCard>,
-    /// Rules of a card that has no n-tuple rules.
+    /// Rules of a card that has no n-tuple rules, or of the kernel.
     filters: Option<Filters>,
+    /// The rules of the set-up.
+    blocks: Vec<InstalledBlock<u32>>,
     tester: End,
     device: End,
     ends: Ends,
@@ -138,6 +144,7 @@ impl LinuxBed {
             shape: RingShape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
             held: Vec::new(),
             filters: None,
+            blocks: Vec::new(),
             tester,
             device,
             ends,
@@ -232,12 +239,17 @@ impl Testbed for LinuxBed {
         }
         let Setup { queues, frame_len_max, .. } = *setup;
         let shape = RingShape { queues: queues.max(1), frame_len_max, ..self.shape };
+        if shape.path == Path::Tc && queues > 1 && !self.device.link.is_veth() {
+            let what = "several queues behind tc's filters, but of a veth pair";
+            return Err(DeviceError::lacks(what));
+        }
         if shape != self.shape || self.rings.is_none() {
             let before = std::mem::replace(&mut self.shape, shape);
             self.arrange(before)?;
             self.about.facts = facts::of_wire(&self.ends, shape.path, &self.tester, &self.device);
         }
         let mut report = SetupReport::default();
+        self.blocks.clear();
         if let Some(filters) = &mut self.filters {
             let cleared = filters.remove_all();
             cleared.map_err(|e| refused("removing flower filters", &e.error))?;
@@ -246,12 +258,12 @@ impl Testbed for LinuxBed {
             held.clear_rules()?;
             report.rss = held.rss();
         }
-        match (&mut self.filters, self.held.first_mut()) {
-            _ if !has_rules => {}
+        self.blocks = match (&mut self.filters, self.held.first_mut()) {
+            _ if !has_rules => Vec::new(),
             (Some(filters), _) => rules::install(filters, &setup.rules, &mut report)?,
             (None, Some(held)) => rules::install(held.card(), &setup.rules, &mut report)?,
-            (None, None) => {}
-        }
+            (None, None) => Vec::new(),
+        };
         Ok(report)
     }
 
@@ -308,40 +320,53 @@ impl LinuxBed {
         self.ends == Ends::Veth
     }
 
+    /// Carries a plan out without packets.
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         self.take_rules()?;
-        match &mut self.filters {
-            Some(filters) => rules::operate(filters, plan),
-            None => rules::operate(self.hold()?.card(), plan),
-        }
+        let outcome = match &mut self.filters {
+            Some(filters) => operate(filters, plan, &mut self.blocks, (&self.device, self.cores)),
+            None => {
+                self.hold()?;
+                let held = self.held.first_mut().ok_or_else(|| no_settings(&self.about.name))?;
+                operate(held.card(), plan, &mut self.blocks, (&self.device, self.cores))
+            }
+        };
+        self.forget_broken(&outcome);
+        outcome
     }
 
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        plan.check_no_plan()?;
-        let rings = self.rings.as_mut().ok_or_else(|| DeviceError::Broken {
-            device: self.about.name.clone(),
+        let plan = match plan {
+            Plan::Rest => None,
+            Plan::Rules(plan) => Some(plan),
+            Plan::Rss(_) => return no_rss_changes(),
+        };
+        if plan.is_some() {
+            self.take_rules()?;
+        }
+        let LinuxBed { about, cores, rings, held, filters, blocks, tester, device, .. } = self;
+        let name = &about.name[..];
+        let rings = rings.as_mut().ok_or_else(|| DeviceError::Broken {
+            device: name.into(),
             reason: "run before set-up".into(),
         })?;
-        rings.drain()?;
-        let counted = WireCounters::now(&self.tester, &self.device)?;
-        let depth = rings.function.depth() as u32;
-        let core = Some(self.cores.tester);
-        let trial = Trial { device: &self.about.name, load, depth, core };
-        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
-        let ends = (&mut rings.outlet, &mut rings.inlet);
-        let observed = trial.run(ends, vec![function], None);
-        // What was lost then says nothing of the device but that it broke.
-        if let Some(error) = rings.function.take_error() {
-            return Err(refused(
-                &format!("forwarding frames on {}", self.device.link.name),
-                &error,
-            ));
+        let path = self.shape.path;
+        let mut wire = TrialWire { name, path, rings, cores: *cores, tester, device };
+        let Some(plan) = plan else { return wire.run(load, None) };
+        let outcome = match (filters, held.first_mut()) {
+            (Some(filters), _) => wire.run_planned((load, plan), filters, blocks),
+            (None, Some(held)) => wire.run_planned((load, plan), held.card(), blocks),
+            (None, None) => Err(no_settings(name)),
+        };
+        self.forget_broken(&outcome);
+        outcome
+    }
+
+    /// An interface that broke has not the rules that it is to have.
+    fn forget_broken<T>(&mut self, outcome: &Result<T, DeviceError>) {
+        if let Err(DeviceError::Broken { .. }) = outcome {
+            self.blocks.clear();
         }
-        let mut observation = observed?;
-        let sink = rings.inlet.counters();
-        let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
-        counted.account(&mut observation, sink.dropped, (&self.tester, &self.device))?;
-        Ok(observation)
     }
 
     /// The settings of the interface under test, which are this process's from now on.
@@ -355,21 +380,25 @@ impl LinuxBed {
             });
             self.held = held.collect::<Result<_, _>>()?;
         }
-        self.held.first_mut().ok_or_else(|| DeviceError::Broken {
-            device: self.about.name.clone(),
-            reason: "no settings".into(),
-        })
+        self.held.first_mut().ok_or_else(|| no_settings(&self.about.name))
     }
 
-    /// Makes ready for rules: n-tuple rules of the card, else flower filters in the card.
+    /// Makes ready for rules: n-tuple rules of the card, else flower filters in the card; behind
+    /// tc's filters, flower filters in the kernel.
     fn take_rules(&mut self) -> Result<(), DeviceError> {
-        let without = match self.hold()?.take_rules() {
-            Err(DeviceError::NotSupported { capability }) => capability,
-            taken => return taken,
-        };
-        if self.filters.is_none() {
-            self.filters = Some(filters(&self.device, self.is_veth(), &without)?);
+        if self.filters.is_some() {
+            return Ok(());
         }
+        let (place, without) = match self.shape.path {
+            Path::Tc => (FilterPlace::Kernel, None),
+            Path::Packet | Path::Xdp => match self.hold()?.take_rules() {
+                Err(DeviceError::NotSupported { capability }) => {
+                    (FilterPlace::Card, Some(capability))
+                }
+                taken => return taken,
+            },
+        };
+        self.filters = Some(filters(&self.device, self.is_veth(), place, without.as_deref())?);
         Ok(())
     }
 
@@ -408,7 +437,7 @@ impl LinuxBed {
     /// The hosts with this in their path. They have a pair and namespaces of their own: the kernel
     /// would take the short way past a cable between two cards of one host.
     fn hosts(&mut self, feature: &Feature) -> Result<&Hosts, DeviceError> {
-        if !self.is_veth() || self.shape.path == Path::Xdp {
+        if !self.is_veth() || self.shape.path != Path::Packet {
             return Err(DeviceError::lacks("echo"));
         }
         match self.hosts.entry(feature.clone()) {
@@ -418,15 +447,40 @@ impl LinuxBed {
     }
 }
 
-/// Filters in the card of an interface, which lacks other rules for this reason.
-fn filters(end: &End, is_own: bool, without: &str) -> Result<Filters, DeviceError> {
-    let offered =
-        end.netns.within(|| flower::offered(&end.link, flower::FilterPlace::Card, is_own));
-    match offered.map_err(|e| refused("entering a namespace", &e))? {
-        Err(DeviceError::NotSupported { capability }) => {
+fn no_settings(name: &str) -> DeviceError {
+    DeviceError::Broken { device: name.into(), reason: "no settings".into() }
+}
+
+/// Carries a plan out without packets, on the core of the function or with several threads.
+fn operate<P: RuleTable>(
+    table: &mut P,
+    plan: &RulesPlan,
+    blocks: &mut [InstalledBlock<u32>],
+    (device, cores): (&End, Cores),
+) -> Result<Control, DeviceError> {
+    if let Some(threads) = plan.threads {
+        return rules::operate_by_threads(table, plan, blocks, (threads, device));
+    }
+    let _pinned = Pinned::to(cores.device);
+    rules::operate(table, plan, blocks)
+}
+
+/// Filters of an interface, in the card or in the kernel. `without` says why it lacks other rules.
+fn filters(
+    end: &End,
+    is_own: bool,
+    place: FilterPlace,
+    without: Option<&str>,
+) -> Result<Filters, DeviceError> {
+    let offered = end.netns.within(|| flower::offered(&end.link, place, is_own));
+    match (offered.map_err(|e| refused("entering a namespace", &e))?, without) {
+        (Err(DeviceError::NotSupported { capability }), Some(without)) => {
             Err(DeviceError::lacks(format!("rules ({without}; {capability})")))
         }
-        offered => offered,
+        (Err(DeviceError::NotSupported { capability }), None) => {
+            Err(DeviceError::lacks(format!("rules ({capability})")))
+        }
+        (offered, _) => offered,
     }
 }
 
@@ -453,12 +507,16 @@ fn about(
         ],
         _ => Vec::new(),
     };
+    let place_of_filters = match path {
+        Path::Tc => FilterPlace::Kernel,
+        Path::Packet | Path::Xdp => FilterPlace::Card,
+    };
     let has_table = device.within("asking for rules of", |link| Card::open(&link.name)?.rules());
     // To try whether a card takes filters changes the interface: of those of others it is seen when
     // rules are asked for.
     let may_have_rules = matches!(ends, Ends::Named { .. })
         || matches!(has_table, Ok(Some(_)))
-        || filters(device, true, "").is_ok();
+        || filters(device, true, place_of_filters, None).is_ok();
     DeviceInfo {
         name: name.into(),
         facts: facts::of_wire(ends, path, tester, device),

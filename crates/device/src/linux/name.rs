@@ -1,4 +1,5 @@
-//! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`.
+//! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`,
+//! `linux-tc:veth`.
 
 use crate::face::DeviceError;
 
@@ -12,11 +13,14 @@ pub enum Path {
     Packet,
     /// By sockets of AF_XDP, in the driver where it has a place for that.
     Xdp,
+    /// By rings of AF_PACKET behind the filters of the kernel's traffic control (tc).
+    Tc,
 }
 
 impl Path {
     /// Each with what names begin with.
-    const ALL: [(Path, &str); 2] = [(Path::Packet, "linux:"), (Path::Xdp, "linux-xdp:")];
+    const ALL: [(Path, &str); 3] =
+        [(Path::Packet, "linux:"), (Path::Xdp, "linux-xdp:"), (Path::Tc, "linux-tc:")];
 }
 
 /// The content of a device name.
@@ -34,13 +38,13 @@ impl Name {
         Path::ALL.iter().any(|(_, prefix)| text.starts_with(prefix))
     }
 
-    /// Reads a name that starts with `linux:` or `linux-xdp:`.
+    /// Reads a name that starts with `linux:`, `linux-xdp:` or `linux-tc:`.
     pub fn parse(text: &str) -> Result<Name, DeviceError> {
         let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
         let mut paths = Path::ALL.iter();
         let found = paths.find_map(|(path, prefix)| Some((*path, text.strip_prefix(prefix)?)));
         let (path, rest) =
-            found.ok_or_else(|| bad("must start with `linux:` or `linux-xdp:`".into()))?;
+            found.ok_or_else(|| bad("must start with `linux:`, `linux-xdp:` or `linux-tc:`".into()))?;
         Ok(Name { path, ends: Ends::parse(rest).map_err(bad)? })
     }
 }
@@ -68,7 +72,7 @@ impl Ends {
         let [tester, device] = names[..] else {
             return Err(
                 "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
-                 measured); `linux-xdp:…` measures by AF_XDP"
+                 measured); `linux-xdp:…` measures by AF_XDP, `linux-tc:…` behind tc's filters"
                     .into(),
             );
         };
@@ -101,13 +105,14 @@ mod tests {
     use super::*;
 
     const TWO: &str = "give `linux:veth`, or two interfaces: `linux:TESTER,DEVICE` (the second is \
-        measured); `linux-xdp:…` measures by AF_XDP";
+        measured); `linux-xdp:…` measures by AF_XDP, `linux-tc:…` behind tc's filters";
 
     #[test]
     fn a_pair_of_our_own_and_two_named_interfaces_are_read() {
         let of = |path, ends| Name { path, ends };
         assert_eq!(Name::parse("linux:veth").unwrap(), of(Path::Packet, Ends::Veth));
         assert_eq!(Name::parse("linux-xdp:veth").unwrap(), of(Path::Xdp, Ends::Veth));
+        assert_eq!(Name::parse("linux-tc:veth").unwrap(), of(Path::Tc, Ends::Veth));
         let named = || Ends::Named { tester: "eth0".into(), device: "enp1s0f0".into() };
         assert_eq!(Name::parse("linux:eth0,enp1s0f0").unwrap(), of(Path::Packet, named()));
         assert_eq!(Name::parse("linux-xdp:eth0,enp1s0f0").unwrap(), of(Path::Xdp, named()));
@@ -128,7 +133,7 @@ mod tests {
             ),
             ("linux:../x,b", "`../x` is no interface name"),
             ("linux:a,a", "the tester and the device need an interface each"),
-            ("veth", "must start with `linux:` or `linux-xdp:`"),
+            ("veth", "must start with `linux:`, `linux-xdp:` or `linux-tc:`"),
         ] {
             let bad = DeviceError::BadName { text: text.into(), reason: reason.into() };
             assert_eq!(Name::parse(text), Err(bad));

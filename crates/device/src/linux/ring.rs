@@ -57,6 +57,16 @@ impl RxRing {
         packet::RxRing::open(link, frame_len, slots).map(RxRing)
     }
 
+    /// The same behind the interface's filters, of one protocol: see
+    /// [`packet::RxRing::open_behind_filters`].
+    pub fn open_behind_filters(
+        link: &Link,
+        size: (usize, usize),
+        protocol: u16,
+    ) -> io::Result<RxRing> {
+        packet::RxRing::open_behind_filters(link, size, protocol).map(RxRing)
+    }
+
     /// Shares what arrives with other rings, by the interface's queue: see
     /// [`packet::RxRing::share_by_queue`].
     pub fn share_by_queue(&self, group: Option<u16>) -> io::Result<u16> {

@@ -58,8 +58,8 @@ impl Rings {
             Ok((RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?))
         })?;
         let function = match shape.path {
-            Path::Packet => Function::Packet(
-                device.within(what, |link| packet(link, shape.queues.into(), len))?,
+            Path::Packet | Path::Tc => Function::Packet(
+                device.within(what, |link| packet(link, shape, len))?,
             ),
             Path::Xdp => {
                 let open = |link: &Link| Ok(forward_xdp::Forward::open(link, shape.queues));
@@ -81,12 +81,36 @@ impl Rings {
     }
 }
 
-/// AF_PACKET rings for as many queues.
-fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
+/// The protocols of frames that come through behind filters.
+const BEHIND_FILTERS: [u16; 2] = [libc::ETH_P_IP as u16, libc::ETH_P_IPV6 as u16];
+
+/// AF_PACKET rings for as many queues; behind filters as many again for each protocol.
+fn packet(link: &Link, shape: RingShape, len: usize) -> io::Result<Forward> {
+    let queues = usize::from(shape.queues);
+    let rx = match shape.path {
+        Path::Tc => {
+            let mut all = Vec::with_capacity(BEHIND_FILTERS.len() * queues);
+            for protocol in BEHIND_FILTERS {
+                all.extend(queue_rings(link, queues, |slots| {
+                    RxRing::open_behind_filters(link, (len, slots), protocol)
+                })?);
+            }
+            all
+        }
+        _ => queue_rings(link, queues, |slots| RxRing::open(link, len, slots))?,
+    };
+    Ok(Forward::new(rx, queues, TxRing::open(link, len)?))
+}
+
+/// A ring for each queue.
+fn queue_rings(
+    link: &Link,
+    queues: usize,
+    open: impl Fn(usize) -> io::Result<RxRing>,
+) -> io::Result<Vec<RxRing>> {
     // Blocks of the kernel's memory are filled by a power of two alone.
     let slots = (RX_SLOTS / queues.max(1).next_power_of_two()).max(QUEUE_SLOTS_MIN);
-    let open = |_| RxRing::open(link, len, slots);
-    let mut rx = (0..queues).map(open).collect::<io::Result<Vec<_>>>()?;
+    let rx = (0..queues).map(|_| open(slots)).collect::<io::Result<Vec<_>>>()?;
     if queues > 1 {
         // Queue 0 of a card has the number 1, of a veth pair 0: the ring of the last queue is the
         // first to join, or that of the first.
@@ -96,8 +120,7 @@ fn packet(link: &Link, queues: usize, len: usize) -> io::Result<Forward> {
             group = Some(rx[(first + at) % queues].share_by_queue(group)?);
         }
     }
-    rx.shrink_to_fit();
-    Ok(Forward::new(rx, TxRing::open(link, len)?))
+    Ok(rx)
 }
 
 /// Converts an error of a port.

@@ -1,36 +1,53 @@
-//! The rules of a set-up, and of a plan, in the table of n-tuple rules of a card.
+//! The rules of a set-up, and of a plan, in the table of n-tuple rules of a card or in flower
+//! filters.
 
 use std::io;
-use std::time::Instant;
+use std::vec;
 
-use niclab_load::{Control, Latency};
 use niclab_nic::rule::Rule;
 
 use super::ethtool::Card;
 use super::ethtool::flow::{ANYWHERE, Flow};
 use super::ethtool::rules::NtupleTable;
-use super::{ntuple, refused};
-use crate::control::Patterns;
+use super::{End, ntuple, refused};
+use crate::control::{
+    CallResult, Carrier, InstalledBlock, Patterns, PlacedResult, PlannedRule, RuleOperation,
+    RuleTarget, Steps, threads,
+};
+use crate::cores;
+use crate::Control;
 use crate::face::{DeviceError, RuleBlock, SetupReport};
-use crate::plan::{CallMode, RuleWork, RulesPlan};
+use crate::plan::{CallMode, RuleChangeKind, RuleWork, RulesPlan};
 
-/// A table of n-tuple rules.
-pub(super) trait RuleTable {
+/// A table of rules, each with a number: its place, or its handle.
+pub(super) trait RuleTable: Send + Sized {
     /// As messages call them.
     const WORDS: &str;
     /// Each has a priority of its own; where not, that of two that match is first whose place is.
     const HAVE_PRIORITIES: bool;
+    /// Asks the kernel.
+    type Socket: Send;
+
     /// Its content; `None` if there is no table.
     fn table(&mut self) -> io::Result<Option<NtupleTable>>;
     /// Puts a rule in; its place, or what is said against it.
     fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String>;
+    /// Puts a rule in the stead of the one at a place, with one call; its place.
+    fn replace(&mut self, place: u32, flow: &Flow, priority: u32) -> Result<u32, String>;
     /// Takes the rule at a place out.
-    fn remove(&mut self, place: u32) -> io::Result<()>;
+    fn remove(&mut self, place: u32) -> Result<(), String>;
+    /// A socket for the table of this interface of the calling thread's namespace.
+    fn socket(interface: &str) -> io::Result<Self::Socket>;
+    /// The same table for thread `at` of `count`, which has a socket of its own.
+    fn share(&self, socket: Self::Socket, at: u32, count: u32) -> Self;
+    /// Takes over the rules that a thread has left.
+    fn join(&mut self, shared: Self);
 }
 
 impl RuleTable for Card {
     const WORDS: &str = "n-tuple rules";
     const HAVE_PRIORITIES: bool = false;
+    type Socket = Card;
 
     fn table(&mut self) -> io::Result<Option<NtupleTable>> {
         self.rules()
@@ -40,13 +57,155 @@ impl RuleTable for Card {
         Card::insert(self, flow).map_err(|e| refusal(flow, &e))
     }
 
-    fn remove(&mut self, place: u32) -> io::Result<()> {
-        Card::remove(self, place)
+    // A rule that is inserted at a place that is taken replaces the one there (`ethtool -N … loc`).
+    fn replace(&mut self, place: u32, flow: &Flow, priority: u32) -> Result<u32, String> {
+        RuleTable::insert(self, &Flow { location: place, ..*flow }, priority)
+    }
+
+    fn remove(&mut self, place: u32) -> Result<(), String> {
+        Card::remove(self, place).map_err(|e| format!("removing the rule at place {place}: {e}"))
+    }
+
+    fn socket(interface: &str) -> io::Result<Card> {
+        Card::open(interface)
+    }
+
+    fn share(&self, socket: Card, _at: u32, _count: u32) -> Card {
+        socket
+    }
+
+    // The card knows them.
+    fn join(&mut self, _shared: Card) {}
+}
+
+/// Places for rules that are to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    /// The driver or the kernel finds them.
+    Found,
+    /// These, one after the other.
+    These(Vec<u32>),
+}
+
+impl Places {
+    /// Every `count`-th place, from place `at` on.
+    pub(super) fn share(&self, at: usize, count: usize) -> Places {
+        match self {
+            Places::Found => Places::Found,
+            Places::These(all) => {
+                Places::These(all.iter().copied().skip(at).step_by(count).collect())
+            }
+        }
+    }
+}
+
+/// A table, as the carrier of a plan calls for it.
+pub(super) struct TableRules<'t, P> {
+    table: &'t mut P,
+    /// Those of rules to come; `None` where they are found.
+    places: Option<vec::IntoIter<u32>>,
+}
+
+/// An operation with its arguments.
+pub(super) enum TableCall {
+    Create(ReadyRule),
+    Replace(u32, ReadyRule),
+    Remove(u32),
+    Renew(u32, ReadyRule),
+}
+
+/// A rule and its priority, or why the table has no words for it.
+type ReadyRule = Result<(Flow, u32), String>;
+
+impl<'t, P: RuleTable> TableRules<'t, P> {
+    pub(super) fn new(table: &'t mut P, places: Places) -> TableRules<'t, P> {
+        let places = match places {
+            Places::Found => None,
+            Places::These(all) => Some(all.into_iter()),
+        };
+        TableRules { table, places }
+    }
+
+    /// A rule at a place.
+    fn ready(rule: PlannedRule<'_>, place: Option<u32>) -> ReadyRule {
+        let PlannedRule { group, priority, actions, .. } = rule;
+        let flow = ntuple::flow(&Rule { group, priority, pattern: rule.pattern(), actions });
+        let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
+        let flow = flow.map_err(no_words)?;
+        let location = place.ok_or_else(|| full(P::WORDS))?;
+        Ok((Flow { location, ..flow }, priority))
+    }
+
+    fn insert(&mut self, ready: ReadyRule) -> Result<Option<u32>, String> {
+        let (flow, priority) = ready?;
+        self.table.insert(&flow, priority).map(Some)
+    }
+
+    fn replace(&mut self, place: u32, ready: ReadyRule) -> Result<Option<u32>, String> {
+        let (flow, priority) = ready?;
+        self.table.replace(place, &flow, priority).map(Some)
+    }
+
+    /// A rule that is refused before it is asked for leaves the old one where it is.
+    fn renew(&mut self, place: u32, ready: ReadyRule) -> CallResult<u32, String> {
+        if let Err(why) = ready {
+            return CallResult::of(Err(why));
+        }
+        if let Err(why) = self.table.remove(place) {
+            return CallResult::of(Err(why));
+        }
+        CallResult { stands: self.insert(ready), is_gone: true }
+    }
+}
+
+impl<'a, P: RuleTable> RuleTarget<'a> for TableRules<'_, P> {
+    type Id = u32;
+    type Call = TableCall;
+    type Error = String;
+
+    fn prepare(&mut self, operation: RuleOperation<'a, u32>) -> TableCall {
+        let is_found = self.places.is_none();
+        match operation {
+            RuleOperation::Create(rule) => {
+                let place = self.places.as_mut().map_or(Some(ANYWHERE), Iterator::next);
+                TableCall::Create(Self::ready(rule, place))
+            }
+            RuleOperation::Update(place, rule) | RuleOperation::Modify(place, rule) => {
+                TableCall::Replace(place, Self::ready(rule, Some(place)))
+            }
+            RuleOperation::Destroy(place) => TableCall::Remove(place),
+            RuleOperation::Renew(place, rule) => {
+                let new = if is_found { ANYWHERE } else { place };
+                TableCall::Renew(place, Self::ready(rule, Some(new)))
+            }
+        }
+    }
+
+    fn call(&mut self, call: TableCall) -> CallResult<u32, String> {
+        match call {
+            TableCall::Create(ready) => CallResult::of(self.insert(ready)),
+            TableCall::Replace(place, ready) => CallResult::of(self.replace(place, ready)),
+            TableCall::Remove(place) => CallResult::of(self.table.remove(place).map(|()| None)),
+            TableCall::Renew(place, ready) => self.renew(place, ready),
+        }
+    }
+
+    // There are no operation queues: plans that ask for them are refused.
+    fn batch(
+        &mut self,
+        calls: &mut Vec<(usize, TableCall)>,
+        results: &mut Vec<PlacedResult<u32, String>>,
+    ) {
+        results.extend(calls.drain(..).map(|(at, call)| (at, self.call(call))));
+    }
+
+    fn end(self) -> bool {
+        true
     }
 }
 
 /// Creates the rules of a set-up's blocks, the highest priority first, each behind those that were
-/// there. Of a block the first refusal ends it: the rest counts as refused too.
+/// there. A rule of every frame gets the last place, so that a plan has room before it.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for rules of a file, and for several priorities where these go by
@@ -55,87 +214,203 @@ pub(super) fn install<P: RuleTable>(
     card: &mut P,
     blocks: &[RuleBlock],
     report: &mut SetupReport,
-) -> Result<(), DeviceError> {
-    let mut blocks: Vec<&RuleBlock> = blocks.iter().filter(|block| block.count() > 0).collect();
-    blocks.sort_by_key(|block| priority(block));
-    let differ = blocks.windows(2).any(|pair| priority(pair[0]) != priority(pair[1]));
+) -> Result<Vec<InstalledBlock<u32>>, DeviceError> {
+    let mut order: Vec<usize> = (0..blocks.len()).filter(|at| blocks[*at].count() > 0).collect();
+    order.sort_by_key(|at| priority(&blocks[*at]));
+    let of = |at: usize| priority(&blocks[at]);
+    let differ = order.windows(2).any(|pair| of(pair[0]) != of(pair[1]));
     if differ && !P::HAVE_PRIORITIES && table(card)?.finds_places {
         let capability =
             format!("several priorities (the driver finds the places of {} itself)", P::WORDS);
         return Err(DeviceError::lacks(capability));
     }
-    for block in blocks {
-        let flows = flows::<P>(block)?;
-        let priority = priority(block);
-        let mut places = places(card, flows.len())?.into_iter();
-        let mut refusal = None;
-        let mut installed = 0;
-        for flow in flows {
-            let begun = Instant::now();
-            let made = put(card, flow, priority, places.next());
-            report.install += begun.elapsed();
-            match made {
-                Ok(_) => installed += 1,
-                Err(why) => {
-                    refusal = Some(why);
-                    break;
-                }
+    let mut installed: Vec<InstalledBlock<u32>> = Vec::new();
+    installed.resize_with(blocks.len(), InstalledBlock::default);
+    for at in order {
+        let block = &blocks[at];
+        let places = match block {
+            RuleBlock::File { .. } => {
+                let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
+                return Err(DeviceError::lacks(capability));
             }
-        }
-        report.rules_installed += installed;
-        if let Some(why) = refusal {
-            report.rules_refused += u64::from(block.count()) - installed;
-            report.refusal.get_or_insert(why);
-        }
+            RuleBlock::Any { .. } => last_place(card)?,
+            _ => places(card, block.count() as usize, None)?,
+        };
+        installed[at] = InstalledBlock::install(block, TableRules::new(card, places), report)?;
     }
-    Ok(())
-}
-
-/// Carries a plan out without packets: creates the rules of a block, and takes them out again.
-///
-/// # Errors
-/// [`DeviceError::NotSupported`] for other work, and for other calls than one a rule.
-pub(super) fn operate<P: RuleTable>(
-    card: &mut P,
-    plan: &RulesPlan,
-) -> Result<Control, DeviceError> {
-    let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} ({} have none)", P::WORDS)));
-    let RuleWork::Create(block) = &plan.work else { return lacks("rules changed in place") };
-    match plan.calls {
-        CallMode::Single if plan.threads.is_none() => {}
-        CallMode::Single | CallMode::Queue => return lacks("operation queues of rules"),
-        CallMode::Transaction => return lacks("transactions of rules"),
-    }
-    let flows = flows::<P>(block)?;
-    let mut places = places(card, flows.len())?.into_iter();
-    let mut created = Vec::with_capacity(flows.len());
-    let mut making = CallTimer::of(flows.len());
-    for flow in flows {
-        let place = places.next();
-        created.extend(making.call(|| put(card, flow, priority(block), place)));
-    }
-    let mut removing = CallTimer::of(created.len());
-    for place in created {
-        removing.call(|| card.remove(place).map_err(|e| e.to_string()));
-    }
-    let mut control = making.end();
-    control.destroyed = Some(Box::new(removing.end()));
-    Ok(control)
+    Ok(installed)
 }
 
 fn priority(block: &RuleBlock) -> u32 {
     block.place().map_or(0, |(_, priority, _)| priority)
 }
 
-/// The rules of a block as the card would have them, or why it cannot.
-fn flows<P: RuleTable>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
-    let Some((group, priority, actions)) = block.place() else {
-        let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
-        return Err(DeviceError::lacks(capability));
+/// Refuses a plan whose operations the kernel has no calls for.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`]; [`DeviceError::BadPlan`] for churn without a load.
+pub(super) fn check_plan<P: RuleTable>(
+    plan: &RulesPlan,
+    has_load: bool,
+) -> Result<(), DeviceError> {
+    let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} ({} have none)", P::WORDS)));
+    match (&plan.work, plan.calls) {
+        (_, CallMode::Queue) => lacks("operation queues of rules"),
+        (_, CallMode::Transaction) => lacks("transactions of rules"),
+        (RuleWork::Change { change: RuleChangeKind::Priority(_), .. }, _) => {
+            lacks("changes of a rule's priority in place")
+        }
+        (RuleWork::Renew { .. }, _) if !has_load => {
+            let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
+            Err(DeviceError::BadPlan { reason })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The table for the operations of a plan, of which there are so many.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`] where rules go by places and there are too few before those of a
+/// lower priority.
+pub(super) fn target<'t, P: RuleTable>(
+    card: &'t mut P,
+    plan: &RulesPlan,
+    blocks: &[InstalledBlock<u32>],
+    count: usize,
+) -> Result<TableRules<'t, P>, DeviceError> {
+    let places = places_of_plan(card, plan, blocks, count)?;
+    Ok(TableRules::new(card, places))
+}
+
+/// Places for the rules that a plan creates.
+pub(super) fn places_of_plan<P: RuleTable>(
+    card: &mut P,
+    plan: &RulesPlan,
+    blocks: &[InstalledBlock<u32>],
+    count: usize,
+) -> Result<Places, DeviceError> {
+    // All others keep their places.
+    let RuleWork::Create(block) = &plan.work else { return places(card, 0, None) };
+    if P::HAVE_PRIORITIES {
+        return places(card, count, None);
+    }
+    let lower = blocks.iter().filter(|of| of.place().1 > priority(block));
+    let before = lower.flat_map(|of| of.ids()).copied().min();
+    let places = places(card, count, before)?;
+    match (&places, before) {
+        (Places::Found, Some(_)) => Err(DeviceError::lacks(format!(
+            "several priorities (the driver finds the places of {} itself)",
+            P::WORDS
+        ))),
+        (Places::These(some), Some(before)) if some.len() < count => {
+            Err(DeviceError::lacks(format!(
+                "{count} {} before place {before}, which has a lower priority: {} are free",
+                P::WORDS,
+                some.len()
+            )))
+        }
+        _ => Ok(places),
+    }
+}
+
+/// Carries a plan out without packets, and takes back what it did: what it created goes in the same
+/// way.
+///
+/// # Errors
+/// Those of [`check_plan`], [`Carrier::new`] and [`undo`].
+pub(super) fn operate<P: RuleTable>(
+    card: &mut P,
+    plan: &RulesPlan,
+    blocks: &mut [InstalledBlock<u32>],
+) -> Result<Control, DeviceError> {
+    check_plan::<P>(plan, false)?;
+    let patterns = Patterns::of_plan(plan)?;
+    let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
+    let mut carrier = Carrier::new(plan, (patterns.as_ref(), &*blocks), u64::MAX, |steps| {
+        target(card, plan, blocks, steps.len())
+    })?;
+    carrier.alone();
+    let (mut record, mut ids) = carrier.end();
+    if let RuleWork::Create(_) = plan.work {
+        let created = std::mem::take(&mut ids);
+        let mut carrier = Carrier::destroying(plan, created, |_| target(card, plan, blocks, 0))?;
+        carrier.alone();
+        let (destroyed, left) = carrier.end();
+        (record.destroyed, ids) = (Some(Box::new(destroyed)), left);
+    }
+    undo(card, plan, blocks, &ids)?;
+    Ok(record)
+}
+
+/// Creates the rules of a plan with several threads, each with a socket of its own, and destroys
+/// them in the same way.
+///
+/// # Errors
+/// Those of [`check_plan`]; [`DeviceError::NotSupported`] for other work than creates, and for more
+/// threads than cores; [`DeviceError::Broken`] where a rule could not be taken out again.
+pub(super) fn operate_by_threads<P: RuleTable>(
+    card: &mut P,
+    plan: &RulesPlan,
+    blocks: &[InstalledBlock<u32>],
+    (threads, end): (u32, &End),
+) -> Result<Control, DeviceError> {
+    check_plan::<P>(plan, false)?;
+    let RuleWork::Create(_) = plan.work else {
+        return Err(DeviceError::lacks("control threads but for creates"));
     };
-    let patterns = Patterns::of(block)?;
-    let flow = |at| ntuple::flow(&Rule { group, priority, pattern: patterns.get(at), actions });
-    Ok((0..patterns.len()).map(flow).collect())
+    let cores = cores::allowed();
+    let count = threads as usize;
+    if count == 0 || count > cores.len() {
+        let there = cores.len();
+        return Err(DeviceError::lacks(format!("{threads} control threads on {there} cores")));
+    }
+    let patterns = Patterns::of_plan(plan)?;
+    let plan = &RulesPlan { start_ns: 0, per_s: None, threads: None, ..plan.clone() };
+    let steps = Steps::of(plan, patterns.as_ref(), &[], u64::MAX)?;
+    let places = places_of_plan(card, plan, blocks, steps.len())?;
+    let mut shared = Vec::with_capacity(count);
+    for at in 0..threads {
+        let socket = end.within("opening a socket for", |link| P::socket(&link.name))?;
+        shared.push(card.share(socket, at, threads));
+    }
+    let of = |(at, table)| TableRules::new(table, places.share(at, count));
+    let targets = shared.iter_mut().enumerate().map(of).collect();
+    let record = threads::operate(targets, &steps, plan.calls, &cores);
+    shared.into_iter().for_each(|table| card.join(table));
+    let record = record?;
+    match record.destroyed.as_ref().and_then(|destroyed| destroyed.refusal.as_ref()) {
+        Some(why) => Err(left_behind::<P>(why)),
+        None => Ok(record),
+    }
+}
+
+/// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan worked.
+///
+/// # Errors
+/// [`DeviceError::Broken`] where a rule is refused: the table has not what it is to have.
+pub(super) fn undo<P: RuleTable>(
+    card: &mut P,
+    plan: &RulesPlan,
+    blocks: &mut [InstalledBlock<u32>],
+    ids: &[Option<u32>],
+) -> Result<(), DeviceError> {
+    let undone = match &plan.work {
+        RuleWork::Create(_) => ids.iter().flatten().try_for_each(|id| card.remove(*id)),
+        RuleWork::Change { block, .. } | RuleWork::Renew { block, .. } => {
+            let Some(block) = blocks.get_mut(*block) else { return Ok(()) };
+            let moved = block.ids().iter().zip(ids).filter(|(own, now)| Some(**own) != **now);
+            let moved: Vec<u32> = moved.map(|(own, _)| *own).collect();
+            let places = if table(card)?.finds_places { Places::Found } else { Places::These(moved) };
+            block.restore(&mut TableRules::new(card, places), ids)
+        }
+    };
+    undone.map_err(|why| left_behind::<P>(&why))
+}
+
+fn left_behind<P: RuleTable>(why: &str) -> DeviceError {
+    let reason = format!("putting its {} back: {why}", P::WORDS);
+    DeviceError::Broken { device: "linux".into(), reason }
 }
 
 fn table<P: RuleTable>(card: &mut P) -> Result<NtupleTable, DeviceError> {
@@ -144,32 +419,39 @@ fn table<P: RuleTable>(card: &mut P) -> Result<NtupleTable, DeviceError> {
     Ok(table.unwrap_or_default())
 }
 
-/// Places for so many rules, behind those that are there; fewer where the table is full.
-fn places(card: &mut impl RuleTable, count: usize) -> Result<Vec<u32>, DeviceError> {
+/// Places for so many rules, behind those that are there and before this one, if any; fewer where
+/// there are not so many.
+fn places<P: RuleTable>(
+    card: &mut P,
+    count: usize,
+    before: Option<u32>,
+) -> Result<Places, DeviceError> {
     let table = table(card)?;
     if table.finds_places {
-        return Ok(vec![ANYWHERE; count]);
+        return Ok(Places::Found);
     }
-    let behind = table.taken.last().map_or(0, |last| last + 1);
-    let mut places: Vec<u32> = (behind..table.places).take(count).collect();
+    let end = before.unwrap_or(table.places);
+    // A rule of every frame has the last place: others come before it.
+    let last = table.places.saturating_sub(1);
+    let taken = table.taken.iter().rev().copied();
+    let behind = taken.filter(|place| *place < end.min(last)).max().map_or(0, |last| last + 1);
+    let free = || table.free().filter(|place| *place < end);
+    let mut places: Vec<u32> = free().filter(|place| *place >= behind).take(count).collect();
     if places.len() < count {
         // The order of rules that overlap others' is not ours to keep.
-        places = table.free(count);
+        places = free().take(count).collect();
     }
-    Ok(places)
+    Ok(Places::These(places))
 }
 
-/// Puts a rule in, or says what is said against it.
-fn put<P: RuleTable>(
-    card: &mut P,
-    flow: Result<Flow, String>,
-    priority: u32,
-    place: Option<u32>,
-) -> Result<u32, String> {
-    let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
-    let flow = flow.map_err(no_words)?;
-    let location = place.ok_or_else(|| full(P::WORDS))?;
-    card.insert(&Flow { location, ..flow }, priority)
+/// The last place that is free.
+fn last_place<P: RuleTable>(card: &mut P) -> Result<Places, DeviceError> {
+    let table = table(card)?;
+    if table.finds_places {
+        return Ok(Places::Found);
+    }
+    let last = table.free().next_back();
+    Ok(Places::These(last.into_iter().collect()))
 }
 
 fn full(words: &str) -> String {
@@ -182,46 +464,6 @@ fn refusal(flow: &Flow, error: &io::Error) -> String {
         Some(libc::EOPNOTSUPP) => format!("the driver does not know rules such as `{flow}`"),
         Some(libc::ENOSPC) => full(Card::WORDS),
         _ => format!("`{flow}`: {error}"),
-    }
-}
-
-/// Calls that are timed, one after the other.
-struct CallTimer(Control);
-
-impl CallTimer {
-    fn of(planned: usize) -> CallTimer {
-        let (planned, calls) = (planned as u64, Some(Latency::new()));
-        CallTimer(Control { planned, calls, begun_ns: Some(0), ..Control::default() })
-    }
-
-    fn call<T>(&mut self, call: impl FnOnce() -> Result<T, String>) -> Option<T> {
-        let begun = Instant::now();
-        let made = call();
-        let took_ns = begun.elapsed().as_nanos() as u64;
-        let control = &mut self.0;
-        control.calls_ns += took_ns;
-        match (control.first_call_ns, &mut control.calls) {
-            (None, _) => control.first_call_ns = Some(took_ns),
-            (Some(_), Some(calls)) => calls.record(took_ns),
-            (Some(_), None) => {}
-        }
-        match made {
-            Ok(made) => {
-                control.done += 1;
-                Some(made)
-            }
-            Err(why) => {
-                control.refused += 1;
-                control.refusal.get_or_insert(why);
-                None
-            }
-        }
-    }
-
-    fn end(self) -> Control {
-        let CallTimer(control) = self;
-        let calls_ns = control.calls_ns;
-        Control { busy_ns: calls_ns, ended_ns: Some(calls_ns), ..control }
     }
 }
 
@@ -243,11 +485,13 @@ mod tests {
         rules: BTreeMap<u32, Flow>,
         finds_places: bool,
         inserted: u32,
+        replaced: u32,
     }
 
     impl RuleTable for Eight {
         const WORDS: &str = "n-tuple rules";
         const HAVE_PRIORITIES: bool = false;
+        type Socket = ();
 
         fn table(&mut self) -> io::Result<Option<NtupleTable>> {
             let taken = self.rules.keys().copied().collect();
@@ -263,14 +507,31 @@ mod tests {
             let free = (0..8).rev().find(|place| !self.rules.contains_key(place));
             let place = if flow.location == ANYWHERE { free } else { Some(flow.location) };
             let place = place.ok_or_else(|| error(libc::ENOSPC))?;
-            assert!(place < 8 && self.rules.insert(place, *flow).is_none(), "place {place}");
+            let there = self.rules.insert(place, Flow { location: place, ..*flow });
+            assert!(place < 8 && there.is_none(), "place {place}");
             Ok(place)
         }
 
-        fn remove(&mut self, place: u32) -> io::Result<()> {
-            let gone = self.rules.remove(&place);
-            gone.map(|_| ()).ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+        fn replace(&mut self, place: u32, flow: &Flow, _: u32) -> Result<u32, String> {
+            self.replaced += 1;
+            let rule = self.rules.get_mut(&place).ok_or("there is none")?;
+            *rule = Flow { location: place, ..*flow };
+            Ok(place)
         }
+
+        fn remove(&mut self, place: u32) -> Result<(), String> {
+            self.rules.remove(&place).map(|_| ()).ok_or("there is none".into())
+        }
+
+        fn socket(_: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn share(&self, (): (), _: u32, _: u32) -> Eight {
+            Eight::default()
+        }
+
+        fn join(&mut self, _: Eight) {}
     }
 
     /// Filters, each with its priority.
@@ -280,6 +541,7 @@ mod tests {
     impl RuleTable for Filters {
         const WORDS: &str = "flower filters";
         const HAVE_PRIORITIES: bool = true;
+        type Socket = ();
 
         fn table(&mut self) -> io::Result<Option<NtupleTable>> {
             self.0.table()
@@ -289,9 +551,23 @@ mod tests {
             self.0.insert(flow, priority)
         }
 
-        fn remove(&mut self, place: u32) -> io::Result<()> {
+        fn replace(&mut self, place: u32, flow: &Flow, priority: u32) -> Result<u32, String> {
+            self.0.replace(place, flow, priority)
+        }
+
+        fn remove(&mut self, place: u32) -> Result<(), String> {
             self.0.remove(place)
         }
+
+        fn socket(_: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn share(&self, (): (), _: u32, _: u32) -> Filters {
+            Filters::default()
+        }
+
+        fn join(&mut self, _: Filters) {}
     }
 
     fn tuples(priority: u32, count: u32, action: Action) -> RuleBlock {
@@ -319,8 +595,8 @@ mod tests {
     #[test]
     fn rules_of_others_stay_and_a_full_table_refuses() {
         let mut card = Eight::default();
-        let flows = flows::<Eight>(&tuples(0, 1, Action::Drop)).unwrap();
-        let other = Flow { location: 2, ..flows[0].clone().unwrap() };
+        installed(&mut card, &[tuples(0, 1, Action::Drop)]);
+        let other = Flow { location: 2, ..card.rules.remove(&0).unwrap() };
         card.insert(&other, 0).unwrap();
         let full = Some("the table of n-tuple rules is full".to_owned());
         let (count, queue) = (10, Action::Queue(0));
@@ -335,7 +611,7 @@ mod tests {
     fn an_inexpressible_setting_or_rule_is_refused_with_the_reason() {
         let mut card = Eight::default();
         let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(0)] };
-        let why = "the driver does not know rules such as `flow-type ether action 0 loc 2`";
+        let why = "the driver does not know rules such as `flow-type ether action 0 loc 7`";
         let blocks = [any, tuples(0, 2, Action::Drop)];
         assert_eq!(installed(&mut card, &blocks), (2, 1, Some(why.into())));
         let before = card.inserted;
@@ -344,7 +620,7 @@ mod tests {
         assert_eq!(installed(&mut card, &[group]), (0, 1, Some(why.into())));
         assert_eq!(card.inserted, before, "the card was not asked");
         let file = RuleBlock::File { path: "rules".into(), rules_count: 3 };
-        let error = install(&mut card, &[file], &mut SetupReport::default()).unwrap_err();
+        let error = install(&mut card, &[file], &mut SetupReport::default()).map(drop).unwrap_err();
         assert!(matches!(error, DeviceError::NotSupported { .. }), "{error}");
     }
 
@@ -353,7 +629,7 @@ mod tests {
         let eight = || Eight { finds_places: true, ..Eight::default() };
         let blocks = [tuples(5, 2, Action::Queue(1)), tuples(0, 3, Action::Drop)];
         let mut report = SetupReport::default();
-        let error = install(&mut eight(), &blocks, &mut report).unwrap_err();
+        let error = install(&mut eight(), &blocks, &mut report).map(drop).unwrap_err();
         let capability = "several priorities (the driver finds the places of n-tuple rules itself)";
         assert_eq!(error, DeviceError::lacks(capability));
         assert_eq!(report, SetupReport::default(), "none was put in");
@@ -368,15 +644,14 @@ mod tests {
         let mut filters = Filters::default();
         let mut report = SetupReport::default();
         let file = RuleBlock::File { path: "rules".into(), rules_count: 3 };
-        let error = install(&mut filters, &[file], &mut report).unwrap_err().to_string();
+        let error = install(&mut filters, &[file], &mut report).map(drop).unwrap_err().to_string();
         assert!(error.contains("rules of a file (flower filters are made one by one)"), "{error}");
         install(&mut filters, &[tuples(0, 9, Action::Drop)], &mut report).unwrap();
         assert_eq!(report.refusal.as_deref(), Some("the table of flower filters is full"));
     }
 
-    #[test]
-    fn a_plan_creates_its_rules_and_takes_them_out_again() {
-        let plan = |work, calls| RulesPlan {
+    fn plan(work: RuleWork, calls: CallMode) -> RulesPlan {
+        RulesPlan {
             core: ControlCore::Distinct,
             start_ns: 0,
             work,
@@ -385,18 +660,19 @@ mod tests {
             threads: None,
             per_s: None,
             pause_ns: None,
-        };
-        let block = |count| RuleBlock::Stack {
-            group: 0,
-            priority: 0,
-            stack: Stack::Ipv6Tcp,
-            first: 0,
-            count,
-            actions: vec![Action::Queue(0)],
-        };
+        }
+    }
+
+    fn stack(priority: u32, count: u32) -> RuleBlock {
+        let (stack, actions) = (Stack::Ipv6Tcp, vec![Action::Queue(0)]);
+        RuleBlock::Stack { group: 0, priority, stack, first: 0, count, actions }
+    }
+
+    #[test]
+    fn a_plan_creates_its_rules_and_takes_them_out_again() {
         let mut card = Eight::default();
-        let made =
-            operate(&mut card, &plan(RuleWork::Create(block(10)), CallMode::Single)).unwrap();
+        let work = || RuleWork::Create(stack(0, 10));
+        let made = operate(&mut card, &plan(work(), CallMode::Single), &mut []).unwrap();
         assert_eq!((made.planned, made.done, made.refused), (10, 8, 2));
         assert_eq!(made.refusal.as_deref(), Some("the table of n-tuple rules is full"));
         assert_eq!(made.calls.unwrap().0.len(), 9, "the first is apart");
@@ -404,13 +680,74 @@ mod tests {
         let gone = made.destroyed.unwrap();
         assert_eq!((gone.planned, gone.done, gone.refused), (8, 8, 0));
         assert!(card.rules.is_empty());
-        for (work, calls) in [
-            (RuleWork::Renew { block: 0 }, CallMode::Single),
-            (RuleWork::Create(block(1)), CallMode::Queue),
-            (RuleWork::Create(block(1)), CallMode::Transaction),
-        ] {
-            let error = operate(&mut card, &plan(work, calls)).unwrap_err();
+        for (work, calls) in [(work(), CallMode::Queue), (work(), CallMode::Transaction)] {
+            let error = operate(&mut card, &plan(work, calls), &mut []).unwrap_err();
             assert!(matches!(error, DeviceError::NotSupported { .. }), "{error}");
         }
+        let churn = plan(RuleWork::Renew { block: 0 }, CallMode::Single);
+        let error = operate(&mut card, &churn, &mut []).unwrap_err();
+        assert!(matches!(error, DeviceError::BadPlan { .. }), "{error}");
+    }
+
+    #[test]
+    fn changed_rules_are_replaced_at_their_places_and_put_back() {
+        let flows = FlowSpec { count: 8, ..FlowSpec::default() };
+        let actions = vec![Action::Queue(1)];
+        let block =
+            RuleBlock::FiveTuples { group: 0, priority: 1, flows, first: 0, count: 4, actions };
+        for finds_places in [false, true] {
+            let mut card = Eight { finds_places, ..Eight::default() };
+            let mut blocks =
+                install(&mut card, &[block.clone()], &mut SetupReport::default()).unwrap();
+            let before = card.rules.clone();
+            let queue = vec![Action::Queue(2)];
+            for (change, replaced) in [
+                (RuleChangeKind::Actions(queue.clone()), 8),
+                (RuleChangeKind::Values, 8),
+                (RuleChangeKind::Mask, 8),
+                (RuleChangeKind::Anew(queue), 4),
+            ] {
+                card.replaced = 0;
+                let changing =
+                    plan(RuleWork::Change { block: 0, change: change.clone() }, CallMode::Single);
+                let made = operate(&mut card, &changing, &mut blocks).unwrap();
+                assert_eq!((made.planned, made.done, made.refused), (4, 4, 0), "{change:?}");
+                assert_eq!(card.replaced, replaced, "{change:?}");
+                assert_eq!(card.rules, before, "{change:?}");
+            }
+            let change = RuleChangeKind::Priority(0);
+            let changing = plan(RuleWork::Change { block: 0, change }, CallMode::Single);
+            let error = operate(&mut card, &changing, &mut blocks).unwrap_err();
+            let capability = "changes of a rule's priority in place (n-tuple rules have none)";
+            assert_eq!(error, DeviceError::lacks(capability));
+        }
+    }
+
+    #[test]
+    fn rules_of_a_plan_come_before_those_of_a_lower_priority_or_not_at_all() {
+        let plan = |count| plan(RuleWork::Create(stack(1, count)), CallMode::Single);
+        let mut card = Eight::default();
+        let before = [tuples(0, 2, Action::Drop), tuples(2, 2, Action::Queue(0))];
+        let blocks = install(&mut card, &before, &mut SetupReport::default()).unwrap();
+        let capability = "1 n-tuple rules before place 2, which has a lower priority: 0 are free";
+        let places = places_of_plan(&mut card, &plan(1), &blocks, 1);
+        assert_eq!(places, Err(DeviceError::lacks(capability)));
+        let mut card = Eight::default();
+        let blocks = install(&mut card, &before[..1], &mut SetupReport::default()).unwrap();
+        let places = places_of_plan(&mut card, &plan(3), &blocks, 3);
+        assert_eq!(places, Ok(Places::These(vec![2, 3, 4])), "behind the higher priority");
+        let mut card = Eight { finds_places: true, ..Eight::default() };
+        let blocks = install(&mut card, &before[1..], &mut SetupReport::default()).unwrap();
+        let error = places_of_plan(&mut card, &plan(1), &blocks, 1).unwrap_err();
+        let capability = "several priorities (the driver finds the places of n-tuple rules itself)";
+        assert_eq!(error, DeviceError::lacks(capability));
+    }
+
+    #[test]
+    fn threads_share_the_places() {
+        let places = Places::These(vec![3, 4, 6, 7, 9]);
+        assert_eq!(places.share(0, 2), Places::These(vec![3, 6, 9]));
+        assert_eq!(places.share(1, 2), Places::These(vec![4, 7]));
+        assert_eq!(Places::Found.share(1, 2), Places::Found);
     }
 }

@@ -1,8 +1,9 @@
 //! Interface counters of a trial, compared with the counts at both ends of the wire.
 
-use super::End;
 use super::facts::Statistics;
 use super::link::LinkCounters;
+use super::name::Path;
+use super::{End, flower};
 use crate::LoadObservation;
 use crate::face::DeviceError;
 use crate::pair::judge_refused;
@@ -13,12 +14,17 @@ pub(super) struct WireCounters {
     device: LinkCounters,
     /// The driver's own counters of the interface under test.
     statistics: Statistics,
+    /// Frames that filters in the kernel have dropped before the function; `None` where it has
+    /// frames before the filters.
+    filtered: Option<u32>,
 }
 
 impl WireCounters {
-    pub(super) fn now(tester: &End, device: &End) -> Result<WireCounters, DeviceError> {
+    pub(super) fn now(path: Path, tester: &End, device: &End) -> Result<WireCounters, DeviceError> {
         let statistics = Statistics::of(device);
-        Ok(WireCounters { tester: tester.counters()?, device: device.counters()?, statistics })
+        let filtered = (path == Path::Tc).then(|| filtered(device)).transpose()?;
+        let (tester, device) = (tester.counters()?, device.counters()?);
+        Ok(WireCounters { tester, device, statistics, filtered })
     }
 
     /// Enters what was counted since into an observation, and balances it. `sink_missed` frames
@@ -36,12 +42,25 @@ impl WireCounters {
             // The ring of the far end was full: it has no counter of its own for that.
             interface.rx_missed += sent.tx_dropped;
         }
+        if let Some((before, counters)) = self.filtered.zip(observation.device.as_mut()) {
+            let drops = u64::from(filtered(device)?.wrapping_sub(before));
+            counters.rule_drops = drops;
+            // They were at no queue: they count as queue 0's.
+            if let Some(first) = counters.queues.first_mut() {
+                first.rx_frames += drops;
+            }
+        }
         balance(observation, interface, sink_missed);
         if let Some(device) = &mut observation.device {
             device.statistics = statistics;
         }
         Ok(())
     }
+}
+
+/// Frames that filters of an interface's ingress have dropped so far; the number wraps.
+fn filtered(device: &End) -> Result<u32, DeviceError> {
+    device.within("reading the drops of filters of", flower::dropped)
 }
 
 /// Balances the counters, and holds those of the interface against those of the function.

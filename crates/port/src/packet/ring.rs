@@ -271,11 +271,30 @@ pub struct RxCounters {
 impl RxRing {
     /// Opens one of at most `slots` slots for frames of up to `frame_len` bytes.
     pub fn open(link: &Link, frame_len: usize, slots: usize) -> io::Result<RxRing> {
+        RxRing::open_for(link, (frame_len, slots), libc::ETH_P_ALL as u16)
+    }
+
+    /// The same for frames of one protocol, `ETH_P_IP` or another Ethernet type. The kernel gives
+    /// such a ring what the filters of the interface's ingress have let through, while a ring of
+    /// all protocols has the frames before them (`__netif_receive_skb_core` in net/core/dev.c).
+    pub fn open_behind_filters(
+        link: &Link,
+        (frame_len, slots): (usize, usize),
+        protocol: u16,
+    ) -> io::Result<RxRing> {
+        RxRing::open_for(link, (frame_len, slots), protocol)
+    }
+
+    fn open_for(
+        link: &Link,
+        (frame_len, slots): (usize, usize),
+        protocol: u16,
+    ) -> io::Result<RxRing> {
         let socket = packet_socket()?;
         set_option(socket.as_fd(), libc::PACKET_IGNORE_OUTGOING, &1)?;
         set_option(socket.as_fd(), libc::PACKET_RESERVE, &(TAG_LEN as c_int))?;
         let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
-        bind(ring.socket.as_fd(), link, libc::ETH_P_ALL as u16)?;
+        bind(ring.socket.as_fd(), link, protocol)?;
         let_all_in(ring.socket.as_fd(), link)?;
         Ok(RxRing { ring, polled: 0, partial_checksums: 0 })
     }

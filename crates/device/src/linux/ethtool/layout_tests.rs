@@ -263,8 +263,8 @@ fn tables_of_rules_are_read_and_have_free_places() {
     }
     assert_eq!(rules::read_all(&answer), (6, vec![4, 0, 2]));
     let table = rules::NtupleTable { places: 6, finds_places: false, taken: vec![0, 2, 4] };
-    assert_eq!(table.free(2), [1, 3]);
-    assert_eq!(table.free(9), [1, 3, 5]);
+    assert_eq!(table.free().take(2).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(table.free().rev().collect::<Vec<_>>(), [5, 3, 1]);
     let mut count = rules::ask_count();
     count[COUNT_AT] = 9;
     assert_eq!(rules::read_count(&count), (9, false));

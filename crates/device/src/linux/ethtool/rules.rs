@@ -33,11 +33,9 @@ pub struct NtupleTable {
 }
 
 impl NtupleTable {
-    /// A place for each of `count` more rules, ascending: the lower one is looked at first. Fewer
-    /// where there are not so many.
-    pub fn free(&self, count: usize) -> Vec<u32> {
-        let is_free = |place: &u32| self.taken.binary_search(place).is_err();
-        (0..self.places).filter(is_free).take(count).collect()
+    /// The free places, ascending: the lower one is looked at first.
+    pub fn free(&self) -> impl DoubleEndedIterator<Item = u32> {
+        (0..self.places).filter(|place| self.taken.binary_search(place).is_err())
     }
 }
 

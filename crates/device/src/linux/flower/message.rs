@@ -8,6 +8,7 @@ use super::super::ethtool::flow::{Fate, Fields, Flow, FlowKind};
 
 pub(super) const RTM_NEWQDISC: u16 = 36;
 pub(super) const RTM_DELQDISC: u16 = 37;
+pub(super) const RTM_GETQDISC: u16 = 38;
 pub(super) const RTM_NEWTFILTER: u16 = 44;
 pub(super) const RTM_DELTFILTER: u16 = 45;
 pub(super) const RTM_GETTFILTER: u16 = 46;
@@ -22,6 +23,9 @@ pub(super) const EGRESS: u32 = 0xffff_fff3;
 /// Attributes of a message, of a filter, of an action, of its statistics.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+/// `gnet_stats_queue` in it.
+const STATS_QUEUE: u16 = 3;
 const FLOWER_ACT: u16 = 3;
 const ETH_DST: u16 = 4;
 const ETH_SRC: u16 = 6;
@@ -55,7 +59,6 @@ const NESTED: u16 = 0x8000;
 
 /// The card is to do it and the kernel is not (`TCA_CLS_FLAGS_SKIP_SW`); the reverse.
 const SKIP_SW: u32 = 2;
-#[cfg(test)]
 const SKIP_HW: u32 = 1;
 
 const ACT_SHOT: u32 = 2;
@@ -72,7 +75,6 @@ pub enum FilterPlace {
     /// In the card alone.
     Card,
     /// In the kernel alone.
-    #[cfg(test)]
     Kernel,
 }
 
@@ -225,7 +227,6 @@ pub(super) fn filter(
         layers(options, flow.kind, value, mask);
         let flags = match place {
             FilterPlace::Card => SKIP_SW,
-            #[cfg(test)]
             FilterPlace::Kernel => SKIP_HW,
         };
         options.nest(FLOWER_ACT, |actions| actions.nest(1, |one| action(one, flow.fate)));
@@ -305,8 +306,16 @@ pub(super) fn counts(message: &[u8]) -> Option<(u64, u64)> {
     Some((packets.into(), bytes))
 }
 
+/// Frames that a discipline told of has dropped, if it is the clsact of this interface.
+pub(super) fn clsact_drops(message: &[u8], index: u32) -> Option<u32> {
+    let word = |bytes: &[u8]| Some(u32::from_ne_bytes(*bytes.first_chunk()?));
+    let is_it = word(message.get(4..)?)? == index && word(message.get(8..)?)? == CLSACT_HANDLE;
+    let queue = attribute(attribute(message.get(20..)?, TCA_STATS2)?, STATS_QUEUE)?;
+    // The length and the backlog stand before it.
+    word(queue.get(8..)?).filter(|_| is_it)
+}
+
 /// The value of the first attribute of this kind.
-#[cfg(test)]
 pub(super) fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     while let [a, b, c, d, ..] = *bytes {
         let (len, of) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]) & !NESTED);

@@ -10,6 +10,7 @@ mod message;
 #[cfg(test)]
 mod message_tests;
 
+use std::collections::HashMap;
 use std::io;
 
 use niclab_netlink::{Netlink, RawMessage, Refusal};
@@ -17,7 +18,9 @@ use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{FilterId, FilterPlace};
-use self::message::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
+use self::message::{
+    RTM_DELQDISC, RTM_DELTFILTER, RTM_GETQDISC, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER,
+};
 use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
 use super::ethtool::rules::NtupleTable;
 use super::link::Link;
@@ -53,9 +56,11 @@ pub struct Filters {
     /// Removed when the interface is as it was; `None` of one of niclab's own.
     note: Option<Note>,
     is_held: bool,
-    /// The protocol of each preference that is in use, and the number of the next filter.
-    filters: Vec<FilterId>,
+    /// By their numbers.
+    filters: HashMap<u32, FilterId>,
+    /// The number of the next, and from one to the next: threads share the numbers.
     next: u32,
+    step: u32,
 }
 
 impl Filters {
@@ -104,8 +109,9 @@ impl Filters {
             before,
             note,
             is_held: true,
-            filters: Vec::new(),
+            filters: HashMap::new(),
             next: 1,
+            step: 1,
         };
         if was_left {
             let cleared = clear(&filters.netlink, filters.index, preferences());
@@ -119,25 +125,31 @@ impl Filters {
     /// # Errors
     /// What filters have no words for, or the kernel's refusal, as text.
     pub fn insert(&mut self, flow: &Flow, priority: u32) -> Result<FilterId, String> {
-        let no_words = |what: &str| format!("{what}: flower filters have no words for that");
-        let protocol = message::protocol(flow).map_err(no_words)?;
-        let at = match protocol {
-            0x0800 => 1,
-            0x86dd => 2,
-            0x8100 => 3,
-            3 => 0,
-            other => return Err(no_words(&format!("the Ethernet type {other:#06x}"))),
-        };
-        let priority = u16::try_from(priority).ok().filter(|of| *of <= PRIORITY_MAX);
-        let priority = priority.ok_or_else(|| format!("a priority above {PRIORITY_MAX}"))?;
-        let preference = PREFERENCE_FIRST + priority * PROTOCOLS + at;
-        let id = FilterId { preference, protocol, handle: self.next };
-        let asked = message::filter(self.index, id, flow, self.place).map_err(no_words)?;
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        ask(&self.netlink, RTM_NEWTFILTER, flags, asked).map_err(|refusal| refusal.to_string())?;
-        self.next += 1;
-        self.filters.push(id);
+        let id = FilterId { handle: self.next, ..found_by(flow, priority)? };
+        self.put(id, flow, NLM_F_CREATE | NLM_F_EXCL)?;
+        self.next += self.step;
+        self.filters.insert(id.handle, id);
         Ok(id)
+    }
+
+    /// Puts a filter in the stead of one that is there, as `tc filter replace` does: the kernel has
+    /// the new one before it takes the old one out.
+    ///
+    /// # Errors
+    /// As [`Filters::insert`]; a filter keeps its priority and its protocol.
+    pub fn replace(&mut self, handle: u32, flow: &Flow, priority: u32) -> Result<(), String> {
+        let id = *self.filters.get(&handle).ok_or_else(|| no_filter(handle))?;
+        let new = found_by(flow, priority)?;
+        if (new.preference, new.protocol) != (id.preference, id.protocol) {
+            return Err("a flower filter keeps its priority and its protocol".into());
+        }
+        self.put(id, flow, NLM_F_CREATE)
+    }
+
+    fn put(&self, id: FilterId, flow: &Flow, flags: u16) -> Result<(), String> {
+        let asked = message::filter(self.index, id, flow, self.place).map_err(no_words)?;
+        let put = ask(&self.netlink, RTM_NEWTFILTER, flags, asked);
+        put.map(|_| ()).map_err(|refusal| refusal.to_string())
     }
 
     /// Packets and bytes that a filter has met; `None` where it does not say.
@@ -155,7 +167,8 @@ impl Filters {
     /// # Errors
     /// What the kernel says.
     pub fn remove_all(&mut self) -> Result<(), Refusal> {
-        self.filters.clone().into_iter().try_for_each(|id| self.remove(id))
+        let all: Vec<FilterId> = self.filters.values().copied().collect();
+        all.into_iter().try_for_each(|id| self.remove(id))
     }
 
     /// Takes a filter out.
@@ -164,7 +177,7 @@ impl Filters {
     /// What the kernel says.
     pub fn remove(&mut self, id: FilterId) -> Result<(), Refusal> {
         ask(&self.netlink, RTM_DELTFILTER, 0, message::named(self.index, id))?;
-        self.filters.retain(|known| *known != id);
+        self.filters.remove(&id.handle);
         Ok(())
     }
 
@@ -172,7 +185,7 @@ impl Filters {
         if !std::mem::take(&mut self.is_held) {
             return Ok(());
         }
-        let mut used: Vec<u16> = self.filters.iter().map(|id| id.preference).collect();
+        let mut used: Vec<u16> = self.filters.values().map(|id| id.preference).collect();
         used.sort_unstable();
         used.dedup();
         restore(&self.netlink, (&self.interface, self.index), self.before, used)?;
@@ -205,9 +218,34 @@ pub fn offered(link: &Link, place: FilterPlace, is_own: bool) -> Result<Filters,
     Ok(filters)
 }
 
+/// What the kernel finds a filter by, but for its number; or what filters have no words for.
+fn found_by(flow: &Flow, priority: u32) -> Result<FilterId, String> {
+    let protocol = message::protocol(flow).map_err(no_words)?;
+    let at = match protocol {
+        0x0800 => 1,
+        0x86dd => 2,
+        0x8100 => 3,
+        3 => 0,
+        other => return Err(no_words(&format!("the Ethernet type {other:#06x}"))),
+    };
+    let priority = u16::try_from(priority).ok().filter(|of| *of <= PRIORITY_MAX);
+    let priority = priority.ok_or_else(|| format!("a priority above {PRIORITY_MAX}"))?;
+    let preference = PREFERENCE_FIRST + priority * PROTOCOLS + at;
+    Ok(FilterId { preference, protocol, handle: 0 })
+}
+
+fn no_words(what: &str) -> String {
+    format!("{what}: flower filters have no words for that")
+}
+
+fn no_filter(handle: u32) -> String {
+    format!("there is no flower filter {handle}")
+}
+
 impl RuleTable for Filters {
     const WORDS: &str = "flower filters";
     const HAVE_PRIORITIES: bool = true;
+    type Socket = Netlink;
 
     fn table(&mut self) -> io::Result<Option<NtupleTable>> {
         Ok(Some(NtupleTable { finds_places: true, ..NtupleTable::default() }))
@@ -217,11 +255,51 @@ impl RuleTable for Filters {
         Filters::insert(self, flow, priority).map(|id| id.handle)
     }
 
-    fn remove(&mut self, place: u32) -> io::Result<()> {
-        let known = self.filters.iter().find(|id| id.handle == place);
-        let id = *known.ok_or(io::ErrorKind::NotFound)?;
-        Filters::remove(self, id).map_err(|refusal| refusal.error)
+    fn replace(&mut self, place: u32, flow: &Flow, priority: u32) -> Result<u32, String> {
+        Filters::replace(self, place, flow, priority).map(|()| place)
     }
+
+    fn remove(&mut self, place: u32) -> Result<(), String> {
+        let id = *self.filters.get(&place).ok_or_else(|| no_filter(place))?;
+        Filters::remove(self, id).map_err(|refusal| refusal.to_string())
+    }
+
+    fn socket(_interface: &str) -> io::Result<Netlink> {
+        Netlink::route()
+    }
+
+    fn share(&self, netlink: Netlink, at: u32, count: u32) -> Filters {
+        Filters {
+            netlink,
+            interface: self.interface.clone(),
+            index: self.index,
+            place: self.place,
+            before: self.before,
+            note: None,
+            is_held: false,
+            filters: HashMap::new(),
+            next: self.next + at,
+            step: count,
+        }
+    }
+
+    fn join(&mut self, mut shared: Filters) {
+        self.filters.extend(shared.filters.drain());
+        self.next = self.next.max(shared.next);
+    }
+}
+
+/// Frames that filters of an interface of the calling thread's namespace have dropped in the
+/// kernel, whoever put them there; the number wraps, and is 0 where there is no discipline for
+/// filters.
+///
+/// # Errors
+/// What the kernel says.
+pub fn dropped(link: &Link) -> io::Result<u32> {
+    let body = message::all_at(link.index, 0);
+    let disciplines = Netlink::route()?.dump(RawMessage { kind: RTM_GETQDISC, body })?;
+    let drops = disciplines.iter().find_map(|of| message::clsact_drops(&of.body, link.index));
+    Ok(drops.unwrap_or(0))
 }
 
 /// Takes away what killed processes have left on interfaces of the calling thread's namespace.
@@ -367,7 +445,15 @@ mod tests {
             let id = filters.insert(&drop_udp(9), 3).unwrap();
             let netlink = UdpSocket::bind("127.0.0.1:0").unwrap();
             (0..5).for_each(|_| assert_eq!(netlink.send_to(&[0; 10], "127.0.0.1:9").unwrap(), 10));
-            let (packets, bytes) = filters.counts(id).unwrap().unwrap();
+            let counts = || filters.counts(id).unwrap().unwrap();
+            // The last may still be on its way through the loopback interface.
+            for _ in 0..100 {
+                if counts().0 == 5 {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            let (packets, bytes) = counts();
             // Linux counts the bytes of what comes in from the IP header on.
             assert_eq!((packets, bytes), (5, 5 * (20 + 8 + 10)));
             filters.remove(id).unwrap();
@@ -514,7 +600,7 @@ mod tests {
                     per_s: None,
                     pause_ns: None,
                 };
-                let made = rules::operate(&mut filters, &plan).unwrap();
+                let made = rules::operate(&mut filters, &plan, &mut []).unwrap();
                 assert_eq!((made.done, made.refused, &made.refusal), (100, 0, &None));
                 let gone = made.destroyed.unwrap();
                 assert_eq!((gone.done, gone.refused, &gone.refusal), (100, 0, &None));
