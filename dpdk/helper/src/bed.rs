@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_device::control::{Carrier, InstalledBlock, Patterns};
+use niclab_device::control::{Carrier, InstalledBlock, Patterns, Steps, threads};
 use niclab_device::cores::Pinned;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{
@@ -29,7 +29,7 @@ use crate::rss::{self, RssWork};
 use crate::rules::{self, PortCalls, PortRules, QUEUE_SIZE};
 use crate::shim::flow::{self, FlowId, FlowRefusal, Flows};
 use crate::shim::{Dpdk, Pool, Port, PortInfo, PortShape, Refusal, Ring, RxQueue, Stats, TxQueue};
-use crate::{threads, translate};
+use crate::translate;
 
 /// Places of a ring between two ports: a quarter of a millisecond at 16 million frames a second.
 const RING_SLOTS: u16 = 4096;
@@ -307,7 +307,7 @@ impl DpdkBed {
         let PortState { flows, blocks } = state;
         let (port, queues) = (self.ports.device.number(), self.operation_queues.clone());
         let mut carrier = Carrier::new(plan, (patterns, &blocks[..]), load.duration_ns, |steps| {
-            rules::target(flows, port, plan, steps, queues.map(|_| ()))
+            rules::target(flows, port, plan, steps, queues.map(|_| 0))
         })?;
         let mut requests = core.and_then(|_| carrier.requester());
         let trial_plan = match core {
@@ -323,6 +323,31 @@ impl DpdkBed {
         let mut observation = observed?;
         observation.control = Some(control);
         Ok((observation, ids))
+    }
+
+    /// Creates rules with so many threads, each with rules and an operation queue of its own.
+    fn operate_with_threads(&self, plan: &RulesPlan, count: usize) -> Result<Control, DeviceError> {
+        let RuleWork::Create(_) = plan.work else {
+            return Err(DeviceError::lacks("control threads but for creates"));
+        };
+        let queues = self.operation_queues.clone().map(|queues| queues.count);
+        if let (CallMode::Queue, Ok(queues)) = (plan.calls, &queues)
+            && count > usize::from(*queues)
+        {
+            let capability = format!("{count} operation queues: the port has {queues}");
+            return Err(DeviceError::lacks(capability));
+        }
+        let patterns = Patterns::of_plan(plan)?;
+        let plan = &RulesPlan { start_ns: 0, per_s: None, threads: None, ..plan.clone() };
+        let steps: Steps<'_, FlowId> = Steps::of(plan, patterns.as_ref(), &[], u64::MAX)?;
+        let mut flows: Vec<Flows> = (0..count).map(|_| self.ports.device.flows()).collect();
+        let mut targets = Vec::with_capacity(count);
+        for (queue, flows) in (0..).zip(&mut flows) {
+            flows.reserve(steps.len() / count + 1);
+            let (port, queues) = (self.ports.device.number(), queues.clone().map(|_| queue));
+            targets.push(rules::target(flows, port, plan, &steps, queues)?);
+        }
+        threads::operate(targets, &steps, plan.calls, &self.cores)
     }
 
     /// A load while RSS of the port changes: on a core of its own where there is one.
@@ -409,13 +434,12 @@ impl DpdkBed {
                     "{threads} control threads on {cores} cores"
                 )));
             }
-            let flows = (0..threads).map(|_| self.ports.device.flows()).collect();
-            return threads::operate(flows, port, plan, &self.cores, queues);
+            return self.operate_with_threads(plan, threads);
         }
         let patterns = Patterns::of_plan(plan)?;
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         let _pinned = Pinned::to(self.plan_core(plan)?.unwrap_or(self.cores[1]));
-        let queues = queues.map(drop);
+        let queues = queues.map(|_| 0);
         let PortState { flows, blocks } = &mut *state;
         let mut carrier =
             Carrier::new(plan, (patterns.as_ref(), &blocks[..]), u64::MAX, |steps| {

@@ -13,7 +13,6 @@ mod rings;
 mod rss;
 mod rules;
 mod shim;
-mod threads;
 mod translate;
 
 use std::fs::File;

@@ -299,8 +299,8 @@ pub fn check_plan(plan: &RulesPlan) -> Result<(), DeviceError> {
     }
 }
 
-/// The calls that a plan asks for, of these operations. `queues` says why the port has no operation
-/// queues.
+/// The calls that a plan asks for, of these operations. `queue` is the operation queue, or says why
+/// the port has none.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for calls or templates that the port lacks.
@@ -309,7 +309,7 @@ pub fn target<'f>(
     port: u16,
     plan: &RulesPlan,
     steps: &Steps<'_, FlowId>,
-    queues: Result<(), FlowRefusal>,
+    queue: Result<u32, FlowRefusal>,
 ) -> Result<PortRules<'f>, DeviceError> {
     if plan.calls != CallMode::Queue {
         return Ok(PortRules::new(flows, port, PortCalls::Single));
@@ -317,7 +317,7 @@ pub fn target<'f>(
     let lacks = |what: &str, refusal: &dyn fmt::Display| {
         DeviceError::lacks(format!("{what}: the port says: {refusal}"))
     };
-    queues.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
+    let queue = queue.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
     let rules_max = u32::try_from(2 * steps.len()).unwrap_or(u32::MAX);
     for sample in steps.samples() {
         let place = (sample.group, sample.priority);
@@ -326,7 +326,7 @@ pub fn target<'f>(
         let made = flows.make_table(&rule, rules_max);
         made.map_err(|refusal| lacks("templates for these rules", &refusal))?;
     }
-    Ok(PortRules::new(flows, port, PortCalls::Queue(0)))
+    Ok(PortRules::new(flows, port, PortCalls::Queue(queue)))
 }
 
 /// Creates the rules of a set-up. The first refusal of a block ends it: the rest counts as refused,

@@ -15,7 +15,10 @@ fn rules_work_on_debians_kernel() {
     let _cores = alone();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest");
     let mut command = Command::new(script);
-    command.arg(env::current_exe().unwrap()).args(TESTS).args(["--test-threads=1", "--show-output"]);
+    command
+        .arg(env::current_exe().unwrap())
+        .args(TESTS)
+        .args(["--test-threads=1", "--show-output"]);
     let ended = command.output().unwrap();
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
     if ended.status.code() == Some(77) {

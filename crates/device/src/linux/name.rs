@@ -43,8 +43,8 @@ impl Name {
         let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
         let mut paths = Path::ALL.iter();
         let found = paths.find_map(|(path, prefix)| Some((*path, text.strip_prefix(prefix)?)));
-        let (path, rest) =
-            found.ok_or_else(|| bad("must start with `linux:`, `linux-xdp:` or `linux-tc:`".into()))?;
+        let (path, rest) = found
+            .ok_or_else(|| bad("must start with `linux:`, `linux-xdp:` or `linux-tc:`".into()))?;
         Ok(Name { path, ends: Ends::parse(rest).map_err(bad)? })
     }
 }

@@ -58,9 +58,9 @@ impl Rings {
             Ok((RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?))
         })?;
         let function = match shape.path {
-            Path::Packet | Path::Tc => Function::Packet(
-                device.within(what, |link| packet(link, shape, len))?,
-            ),
+            Path::Packet | Path::Tc => {
+                Function::Packet(device.within(what, |link| packet(link, shape, len))?)
+            }
             Path::Xdp => {
                 let open = |link: &Link| Ok(forward_xdp::Forward::open(link, shape.queues));
                 let opened = device.within("opening AF_XDP sockets on", open)?;

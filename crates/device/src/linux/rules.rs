@@ -10,12 +10,12 @@ use super::ethtool::Card;
 use super::ethtool::flow::{ANYWHERE, Flow};
 use super::ethtool::rules::NtupleTable;
 use super::{End, ntuple, refused};
+use crate::Control;
 use crate::control::{
     CallResult, Carrier, InstalledBlock, Patterns, PlacedResult, PlannedRule, RuleOperation,
     RuleTarget, Steps, threads,
 };
 use crate::cores;
-use crate::Control;
 use crate::face::{DeviceError, RuleBlock, SetupReport};
 use crate::plan::{CallMode, RuleChangeKind, RuleWork, RulesPlan};
 
@@ -401,7 +401,8 @@ pub(super) fn undo<P: RuleTable>(
             let Some(block) = blocks.get_mut(*block) else { return Ok(()) };
             let moved = block.ids().iter().zip(ids).filter(|(own, now)| Some(**own) != **now);
             let moved: Vec<u32> = moved.map(|(own, _)| *own).collect();
-            let places = if table(card)?.finds_places { Places::Found } else { Places::These(moved) };
+            let places =
+                if table(card)?.finds_places { Places::Found } else { Places::These(moved) };
             block.restore(&mut TableRules::new(card, places), ids)
         }
     };

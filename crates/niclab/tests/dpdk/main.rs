@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -50,9 +51,15 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
 
 /// The samples of a run with one repeat.
 fn run(device: &str, arguments: &[&str]) -> Vec<Value> {
+    run_by(None, device, arguments)
+}
+
+/// The same with another program in the place of `niclab-dpdk`.
+fn run_by(helper: Option<&Path>, device: &str, arguments: &[&str]) -> Vec<Value> {
     let place = tempfile::tempdir().unwrap();
     let results: PathBuf = place.path().join("results");
     let mut niclab = Command::new(env!("CARGO_BIN_EXE_niclab"));
+    niclab.envs(helper.map(|helper| ("NICLAB_DPDK", helper)));
     niclab.arg("run").args(arguments).args(["--device", device, "--repeats", "1", "-o"]);
     let ended = niclab.arg(&results).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -187,6 +194,81 @@ fn frames_are_spread_as_the_port_says_and_as_soft_does() {
     assert!(!common.is_empty(), "{shares:?}");
     // Both hash the same flows with Microsoft's key.
     assert!(common.iter().all(|(port, soft)| (*port - *soft).abs() < 1e-6), "{shares:?}");
+}
+
+/// What stands in for a driver's rule calls, in C. Preloaded, it comes before DPDK's own.
+const SAYS_YES: &str = "
+#include <stddef.h>
+void *rte_flow_create(void) { return (void *)8; }
+int rte_flow_destroy(void) { return 0; }
+int rte_flow_flush(void) { return 0; }
+";
+const BLOCKS: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+void *rte_flow_create(unsigned short port, const void *attr, const void *items, const void *actions,
+                      void *error)
+{
+    void *(*create)(unsigned short, const void *, const void *, const void *, void *) =
+        dlsym(RTLD_NEXT, \"rte_flow_create\");
+    static int count;
+    if (++count == 40)
+        sleep(3);
+    return create(port, attr, items, actions, error);
+}
+";
+const DIES: &str = "
+#include <stdlib.h>
+int rte_flow_destroy(void) { abort(); }
+";
+
+/// The samples of a run whose DPDK process has these calls in the place of DPDK's.
+fn run_with(calls: &str, arguments: &[&str]) -> Vec<Value> {
+    let place = tempfile::tempdir().unwrap();
+    let (source, library) = (place.path().join("calls.c"), place.path().join("calls.so"));
+    fs::write(&source, calls).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-w", "-o"]).args([&library, &source]).arg("-ldl");
+    assert!(cc.status().unwrap().success(), "{calls}");
+    let helper = Path::new(env!("CARGO_BIN_EXE_niclab")).with_file_name("niclab-dpdk");
+    let script = place.path().join("niclab-dpdk");
+    let (library, helper) = (library.display(), helper.display());
+    fs::write(&script, format!("#!/bin/sh\nLD_PRELOAD='{library}' exec '{helper}'\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    run_by(Some(&script), PORT, arguments)
+}
+
+#[test]
+fn a_driver_that_says_yes_and_does_nothing_is_found() {
+    let Some(_alone) = alone("a_driver_that_says_yes_and_does_nothing_is_found") else { return };
+    let samples = run_with(SAYS_YES, &["occupancy", "--set", "groups=0", "--set", "rules=1k"]);
+    let setup = samples.iter().find(|sample| sample["trial"] == "setup").unwrap();
+    assert_eq!(metric(setup, "rules_installed"), Some(0.0), "{setup}");
+    assert!(text(setup, "reason").contains("accepted and wrong"), "{setup}");
+    let is_believed =
+        |sample: &&Value| sample["outcome"] == "measured" && sample["point"]["rules"] == 1_000.0;
+    assert_eq!(samples.iter().find(is_believed), None);
+}
+
+#[test]
+fn a_create_that_blocks_for_seconds_is_waited_for() {
+    let Some(_alone) = alone("a_create_that_blocks_for_seconds_is_waited_for") else { return };
+    let samples = run_with(BLOCKS, &["occupancy", "--set", "groups=0", "--set", "rules=1k"]);
+    check(&samples);
+    let setup = samples.iter().find(|sample| sample["trial"] == "setup").unwrap();
+    assert_eq!(metric(setup, "rules_installed"), Some(1_000.0), "{setup}");
+}
+
+#[test]
+fn a_process_that_dies_within_an_experiment_leaves_what_was_measured() {
+    let test = "a_process_that_dies_within_an_experiment_leaves_what_was_measured";
+    let Some(_alone) = alone(test) else { return };
+    let samples = run_with(DIES, &["occupancy", "--set", "groups=0", "--set", "rules=0,1k"]);
+    let measured = samples.iter().filter(|sample| sample["outcome"] == "measured").count();
+    let died = |sample: &Value| text(sample, "reason").contains("SIGABRT");
+    assert!(samples.iter().any(died), "{samples:?}");
+    println!("{measured} samples measured beside");
 }
 
 #[test]
