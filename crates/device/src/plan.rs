@@ -108,10 +108,11 @@ pub struct RulesPlan {
     /// first, sixteen in a row at most; where operations have a rate, as long as no whole slice of
     /// them is due.
     pub slice: Option<u32>,
-    /// So many threads ask for the operations, each through a queue and on a core of its own; the
-    /// first of them has the card: 1 to as many cores as the process may use. Of rules that are
-    /// created through queues without a load alone: what they take is the time from the first to
-    /// the last of all. `None`: the thread that has the card does everything.
+    /// Number of threads that ask for the operations, each on a core of its own: 1 to as many cores
+    /// as the process may use. Only for rules that are created without a load. On the soft device
+    /// each thread has an operation queue, the first of them has the card, and the time is from the
+    /// first operation to the last. On ports and interfaces each thread has a queue or a socket, and
+    /// the time is that in the calls of the slowest. `None`: one thread does everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late

@@ -7,6 +7,7 @@ use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
 use crate::pair::{DeviceSide, LAST_TURNS_MAX};
+use crate::proof;
 
 /// The time per frame in a turn that is no stall yet, nanoseconds.
 pub const FRAME_NS: u64 = 3_000;
@@ -29,6 +30,17 @@ impl Forward {
     pub fn new(rx: Vec<RxRing>, queues: usize, tx: TxRing) -> Forward {
         let missed = vec![0; rx.len()];
         Forward { rx, queues, tx, missed, untold: 0 }
+    }
+
+    /// Takes up to a burst from each ring: the probes among it, each with its queue and its number.
+    pub fn probes(&mut self) -> Vec<(usize, u64)> {
+        let mut found = Vec::new();
+        for (at, rx) in self.rx.iter_mut().enumerate() {
+            let probes = (0..rx.poll()).filter_map(|i| proof::number(rx.frame(i)));
+            found.extend(probes.map(|probe| (at % self.queues, probe)));
+            rx.release();
+        }
+        found
     }
 
     /// Takes up to a burst from one ring and sends it back.

@@ -29,6 +29,7 @@ mod name;
 pub mod netns;
 mod note;
 mod ntuple;
+mod proving;
 mod ring;
 mod rings;
 mod rules;
@@ -53,6 +54,7 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 
+use niclab_nic::rule::Action;
 use niclab_probe::{Leftover, ProbeError};
 
 use self::ethtool::Card;
@@ -61,6 +63,7 @@ pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
+use self::proving::Proofs;
 use self::rings::{RingShape, Rings};
 use self::rules::RuleTable;
 use self::servers::Servers;
@@ -70,10 +73,11 @@ use self::trial::TrialWire;
 use crate::control::InstalledBlock;
 use crate::cores::{Cores, Pinned};
 use crate::face::{
-    DeviceError, DeviceInfo, Function, Observation, PathNode, Setup, SetupReport, Task, Testbed,
+    DeviceError, DeviceInfo, Function, Observation, PathNode, RuleBlock, RuleProof, Setup,
+    SetupReport, Task, Testbed,
 };
 use crate::feature::Feature;
-use crate::plan::{Plan, RulesPlan, no_rss_changes};
+use crate::plan::{Plan, RuleChangeKind, RuleWork, RulesPlan, no_rss_changes};
 use crate::{Control, Load, LoadObservation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
@@ -113,6 +117,9 @@ struct LinuxBed {
     filters: Option<Filters>,
     /// The rules of the set-up.
     blocks: Vec<InstalledBlock<u32>>,
+    /// The last.
+    setup: Option<Setup>,
+    proofs: Proofs,
     tester: End,
     device: End,
     ends: Ends,
@@ -145,6 +152,8 @@ impl LinuxBed {
             held: Vec::new(),
             filters: None,
             blocks: Vec::new(),
+            setup: None,
+            proofs: Proofs::default(),
             tester,
             device,
             ends,
@@ -249,14 +258,11 @@ impl Testbed for LinuxBed {
             self.about.facts = facts::of_wire(&self.ends, shape.path, &self.tester, &self.device);
         }
         let mut report = SetupReport::default();
-        self.blocks.clear();
-        if let Some(filters) = &mut self.filters {
-            let cleared = filters.remove_all();
-            cleared.map_err(|e| refused("removing flower filters", &e.error))?;
-        }
-        if let Some(held) = self.held.first_mut() {
-            held.clear_rules()?;
-            report.rss = held.rss();
+        self.clear_rules()?;
+        report.rss = self.held.first_mut().and_then(HeldCard::rss);
+        let proven = setup.rules.iter().filter(|block| block.count() > 0);
+        for (block, (_, _, actions)) in proven.filter_map(|block| Some((block, block.place()?))) {
+            report.proofs.push(self.prove(block, actions)?);
         }
         self.blocks = match (&mut self.filters, self.held.first_mut()) {
             _ if !has_rules => Vec::new(),
@@ -264,6 +270,7 @@ impl Testbed for LinuxBed {
             (None, Some(held)) => rules::install(held.card(), &setup.rules, &mut report)?,
             (None, None) => Vec::new(),
         };
+        self.setup = Some(setup.clone());
         Ok(report)
     }
 
@@ -323,6 +330,7 @@ impl LinuxBed {
     /// Carries a plan out without packets.
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         self.take_rules()?;
+        self.prove_plan(plan)?;
         let outcome = match &mut self.filters {
             Some(filters) => operate(filters, plan, &mut self.blocks, (&self.device, self.cores)),
             None => {
@@ -341,8 +349,9 @@ impl LinuxBed {
             Plan::Rules(plan) => Some(plan),
             Plan::Rss(_) => return no_rss_changes(),
         };
-        if plan.is_some() {
+        if let Some(plan) = plan {
             self.take_rules()?;
+            self.prove_plan(plan)?;
         }
         let LinuxBed { about, cores, rings, held, filters, blocks, tester, device, .. } = self;
         let name = &about.name[..];
@@ -360,6 +369,64 @@ impl LinuxBed {
         };
         self.forget_broken(&outcome);
         outcome
+    }
+
+    /// Takes the rules out that are niclab's.
+    fn clear_rules(&mut self) -> Result<(), DeviceError> {
+        self.blocks.clear();
+        if let Some(filters) = &mut self.filters {
+            let cleared = filters.remove_all();
+            cleared.map_err(|e| refused("removing flower filters", &e.error))?;
+        }
+        self.held.first_mut().map_or(Ok(()), HeldCard::clear_rules)
+    }
+
+    /// Tries the kind of a block's rules with these actions, unless it is known, where there are no
+    /// rules of niclab.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the rule is accepted and something else is done.
+    fn prove(&mut self, block: &RuleBlock, actions: &[Action]) -> Result<RuleProof, DeviceError> {
+        let LinuxBed { about, rings, filters, held, proofs, .. } = self;
+        let none = || no_settings(&about.name);
+        let (rings, rule) = (rings.as_mut().ok_or_else(none)?, (block, actions));
+        let proof = match (filters, held.first_mut()) {
+            (Some(filters), _) => proofs.prove(filters, rings, rule),
+            (None, Some(held)) => proofs.prove(held.card(), rings, rule),
+            (None, None) => Err(none()),
+        }?;
+        proving::fault(&proof).map_or(Ok(proof), Err)
+    }
+
+    /// Tries the rules of a plan, unless they are known; the set-up is made anew then.
+    ///
+    /// # Errors
+    /// As [`LinuxBed::prove`].
+    fn prove_plan(&mut self, plan: &RulesPlan) -> Result<(), DeviceError> {
+        let Some(setup) = self.setup.clone() else { return Ok(()) };
+        let (block, other) = match &plan.work {
+            RuleWork::Create(block) => (Some(block), None),
+            RuleWork::Renew { block } => (setup.rules.get(*block), None),
+            RuleWork::Change { block, change } => match change {
+                RuleChangeKind::Actions(actions) | RuleChangeKind::Anew(actions) => {
+                    (setup.rules.get(*block), Some(&actions[..]))
+                }
+                _ => (None, None),
+            },
+        };
+        let block = block.filter(|block| block.count() > 0);
+        let Some((block, (_, _, own))) = block.and_then(|block| Some((block, block.place()?)))
+        else {
+            return Ok(());
+        };
+        let actions = other.unwrap_or(own);
+        if self.proofs.has(block, actions)? {
+            return self.prove(block, actions).map(drop);
+        }
+        self.clear_rules()?;
+        let proven = self.prove(block, actions);
+        self.setup(&setup)?;
+        proven.map(drop)
     }
 
     /// An interface that broke has not the rules that it is to have.

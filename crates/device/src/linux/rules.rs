@@ -129,11 +129,8 @@ impl<'t, P: RuleTable> TableRules<'t, P> {
     /// A rule at a place.
     fn ready(rule: PlannedRule<'_>, place: Option<u32>) -> ReadyRule {
         let PlannedRule { group, priority, actions, .. } = rule;
-        let flow = ntuple::flow(&Rule { group, priority, pattern: rule.pattern(), actions });
-        let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
-        let flow = flow.map_err(no_words)?;
-        let location = place.ok_or_else(|| full(P::WORDS))?;
-        Ok((Flow { location, ..flow }, priority))
+        let rule = Rule { group, priority, pattern: rule.pattern(), actions };
+        Ok((flow_at::<P>(&rule, place)?, priority))
     }
 
     fn insert(&mut self, ready: ReadyRule) -> Result<Option<u32>, String> {
@@ -409,7 +406,8 @@ pub(super) fn undo<P: RuleTable>(
     undone.map_err(|why| left_behind::<P>(&why))
 }
 
-fn left_behind<P: RuleTable>(why: &str) -> DeviceError {
+/// Rules that could not be taken out or put back.
+pub(super) fn left_behind<P: RuleTable>(why: &str) -> DeviceError {
     let reason = format!("putting its {} back: {why}", P::WORDS);
     DeviceError::Broken { device: "linux".into(), reason }
 }
@@ -453,6 +451,37 @@ fn last_place<P: RuleTable>(card: &mut P) -> Result<Places, DeviceError> {
     }
     let last = table.free().next_back();
     Ok(Places::These(last.into_iter().collect()))
+}
+
+/// Puts a rule in at the last place.
+pub(super) fn put_last<P: RuleTable>(card: &mut P, rule: &Rule<'_>) -> Result<u32, String> {
+    let places = last_place(card).map_err(|error| error.to_string())?;
+    if places == Places::Found && !P::HAVE_PRIORITIES {
+        return Err(format!("the driver finds the places of {} itself", P::WORDS));
+    }
+    put(card, rule, places)
+}
+
+/// Puts a rule in before those of lower priorities.
+pub(super) fn put_first<P: RuleTable>(card: &mut P, rule: &Rule<'_>) -> Result<u32, String> {
+    let places = places(card, 1, None).map_err(|error| error.to_string())?;
+    put(card, rule, places)
+}
+
+fn put<P: RuleTable>(card: &mut P, rule: &Rule<'_>, places: Places) -> Result<u32, String> {
+    let place = match places {
+        Places::Found => Some(ANYWHERE),
+        Places::These(places) => places.first().copied(),
+    };
+    card.insert(&flow_at::<P>(rule, place)?, rule.priority)
+}
+
+/// A rule at a place, or why the table has no words for it or no place.
+fn flow_at<P: RuleTable>(rule: &Rule<'_>, place: Option<u32>) -> Result<Flow, String> {
+    let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
+    let flow = ntuple::flow(rule).map_err(no_words)?;
+    let location = place.ok_or_else(|| full(P::WORDS))?;
+    Ok(Flow { location, ..flow })
 }
 
 fn full(words: &str) -> String {

@@ -8,7 +8,8 @@ use super::veth_tests::cores;
 use crate::face::measured;
 use crate::{
     Action, Arrivals, CallMode, ControlCore, DeviceError, Function, Load, LoadObservation, Plan,
-    Rate, RuleBlock, RuleChangeKind, RuleWork, RulesPlan, Setup, SetupReport, Task, Testbed, linux,
+    ProofResult, Rate, RuleBlock, RuleChangeKind, RuleProof, RuleWork, RulesPlan, Setup,
+    SetupReport, Task, Testbed, linux,
 };
 
 const FLOWS: u32 = 64;
@@ -70,7 +71,11 @@ fn plan(work: RuleWork, per_s: Option<u32>) -> RulesPlan {
 fn bed(test: &str, setup: &Setup) -> Option<Box<dyn Testbed>> {
     let mut bed = linux::open("linux-tc:veth").unwrap();
     match bed.setup(setup) {
-        Ok(SetupReport { rules_refused: 0, .. }) => Some(bed),
+        Ok(SetupReport { rules_refused: 0, proofs, .. }) => {
+            let is_right = |proof: &RuleProof| matches!(proof.result, ProofResult::Right { .. });
+            assert!(proofs.len() == setup.rules.len() && proofs.iter().all(is_right), "{proofs:?}");
+            Some(bed)
+        }
         Ok(report) => panic!("{report:?}"),
         Err(error @ DeviceError::NotSupported { .. }) => {
             println!("SKIP {test}: {error}");

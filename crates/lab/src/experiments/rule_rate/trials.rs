@@ -60,10 +60,12 @@ pub fn places(sweep: &RuleRateSweep) -> Result<Vec<CreatedRules>, SpecError> {
     if threads.is_empty() {
         return Ok(all);
     }
-    // Control threads have a queue each: there are no other calls.
+    // Control threads call through a queue each, or by single calls where no queue is asked for.
+    let has_queue = all.iter().any(|one| one.calls == CallMode::Queue);
+    let calls = if has_queue { CallMode::Queue } else { CallMode::Single };
     let of = |threads| all.iter().map(move |one| CreatedRules { threads: Some(threads), ..*one });
     let all = threads.into_iter().flat_map(of);
-    Ok(all.filter(|insertion| insertion.calls == CallMode::Queue).collect())
+    Ok(all.filter(|insertion| insertion.calls == calls).collect())
 }
 
 impl CreatedRules {
@@ -188,7 +190,8 @@ impl Resolver<'_> {
             }
         }
         if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
-            let remedy = "control threads have a queue each: use calls=queue".to_owned();
+            let remedy =
+                "control threads have no transactions: use calls=queue or calls=single".to_owned();
             let value = first.calls.to_string();
             return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }

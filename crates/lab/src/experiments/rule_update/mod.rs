@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::CHANGE;
-use super::{DPDK, Experiment, LoadTrialResult, MODEL, in_its_files, named};
+use super::{CARDS, Experiment, LoadTrialResult, in_its_files, named};
 use crate::rule_matches::put_matched;
 use crate::windows;
 
@@ -20,7 +20,7 @@ use crate::windows;
 pub(crate) struct RuleUpdate;
 
 impl Experiment for RuleUpdate {
-    named!("rule_update", ("rule-update", "rule-update", &["soft", MODEL, DPDK]));
+    named!("rule_update", ("rule-update", "rule-update", CARDS));
 
     in_its_files!(published);
 

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{BATCH, REST};
-use super::{DPDK, Experiment, LoadTrialResult, MODEL, in_its_files, named};
+use super::{CARDS, Experiment, LoadTrialResult, in_its_files, named};
 use crate::rule_matches::put_matched;
 use crate::spec::TrialKind;
 use crate::windows;
@@ -21,7 +21,7 @@ use crate::windows;
 pub(crate) struct UpdateBatch;
 
 impl Experiment for UpdateBatch {
-    named!("update_batch", ("update-batch", "update-batch", &["soft", MODEL, DPDK]));
+    named!("update_batch", ("update-batch", "update-batch", CARDS));
 
     in_its_files!();
 

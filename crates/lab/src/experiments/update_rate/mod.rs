@@ -9,13 +9,13 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use super::{DPDK, Experiment, MODEL, in_its_files, named};
+use super::{CARDS, Experiment, in_its_files, named};
 
 /// The experiment.
 pub(crate) struct UpdateRate;
 
 impl Experiment for UpdateRate {
-    named!("update_rate", ("update-rate", "update-rate", &["soft", MODEL, DPDK]));
+    named!("update_rate", ("update-rate", "update-rate", CARDS));
 
     in_its_files!(published);
 
