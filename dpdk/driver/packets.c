@@ -43,6 +43,9 @@ static int is_for(const struct nl_device *device, const struct rte_ether_addr *t
 				return 1;
 		return 0;
 	}
+	/* Places without an address have zeros. */
+	if (rte_is_zero_ether_addr(to))
+		return 0;
 	for (int i = 0; i < NL_MAC_ADDRS_MAX; i++)
 		if (rte_is_same_ether_addr(to, &device->mac_addrs[i]))
 			return 1;

@@ -173,11 +173,17 @@ impl KnownItem {
             (Some(mask), Some(known)) => *mask == known[..mask.len()],
             (mask, known) => mask.is_none() && known.is_none(),
         };
+        self.has_spec && same_mask && self.has_values(spec)
+    }
+
+    /// Whether an item of this kind and mask has the values that were compiled, where they matter.
+    #[inline]
+    fn has_values(&self, spec: &[u8]) -> bool {
         let differs = || {
             let known = self.spec.iter().zip(&self.fixed).zip(spec);
             known.into_iter().any(|((known, fixed), given)| (known ^ given) & fixed != 0)
         };
-        self.has_spec && same_mask && !(self.has_fixed && differs())
+        !(self.has_fixed && differs())
     }
 }
 
@@ -235,9 +241,12 @@ impl Shape {
     fn fill(&self, items: &[ItemBytes<'_>]) -> Option<Key> {
         let is_it = items.len() == self.items.len()
             && self.items.iter().zip(items).all(|(known, given)| known.suits(given));
-        if !is_it {
-            return None;
-        }
+        if is_it { self.value_of(items) } else { None }
+    }
+
+    /// The value of the key of items that have this shape.
+    #[inline]
+    fn value_of(&self, items: &[ItemBytes<'_>]) -> Option<Key> {
         let mut value = self.value;
         for &FreeRun { item, from, len, word, shift, mask } in &self.free {
             let spec = items[usize::from(item)].spec?;
@@ -282,6 +291,22 @@ impl Shapes {
             }
         }
         self.compile_new(items)
+    }
+
+    /// The shape that was used last, for [`Shapes::refill`].
+    pub fn last(&self) -> usize {
+        self.last
+    }
+
+    /// The key of items of a template that had this shape when they were compiled last: their kinds
+    /// and masks are the same. `None` if other values than addresses and ports differ.
+    #[inline]
+    pub fn refill(&self, shape: usize, items: &[ItemBytes<'_>]) -> Option<Key> {
+        let shape = self.shapes.get(shape)?;
+        let same = |(known, given): (&KnownItem, &ItemBytes<'_>)| {
+            given.spec.is_some_and(|spec| known.has_values(spec))
+        };
+        shape.items.iter().zip(items).all(same).then(|| shape.value_of(items))?
     }
 
     /// [`Shapes::compile`] for items that have none of the known shapes.

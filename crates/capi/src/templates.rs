@@ -56,8 +56,18 @@ struct Fitting {
 #[derive(Debug, Default)]
 pub struct RuleMaker {
     shapes: Shapes,
-    /// The table that was used last: its number, and the NIC's.
-    last: Option<(u64, Fitting)>,
+    last: Option<LastTable>,
+}
+
+/// The templates that a thread used last.
+#[derive(Debug)]
+struct LastTable {
+    /// Number of the table, and indices of its templates.
+    number: u64,
+    templates: (usize, usize),
+    /// The shape of its items, as long as no other items were compiled.
+    shape: usize,
+    fitting: Fitting,
 }
 
 impl ActionsTemplate {
@@ -203,17 +213,25 @@ impl RuleMaker {
         actions: &[Action],
         nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
     ) -> Result<Option<TemplateRule>, Failure> {
-        let Compiled::Outer(key) = self.shapes.compile(items)? else { return Ok(None) };
-        let number = table.number;
-        let is_last = self.last.as_ref().is_some_and(|(last, fitting)| {
-            (*last, fitting.pattern, fitting.actions) == (number, templates.0, templates.1)
-                && fitting.mask == key.mask
+        let last = self.last.as_ref();
+        let last = last.filter(|l| (l.number, l.templates) == (table.number, templates));
+        let known = last.and_then(|last| {
+            Some((self.shapes.refill(last.shape, items)?, last.fitting.table.as_ref()))
         });
-        if !is_last {
-            self.last = Some((number, table.fitting(templates, &key, nic)?));
-        }
-        let Some((_, Fitting { table: Some(fitting), .. })) = &self.last else { return Ok(None) };
+        let (value, fitting) = match known {
+            Some(known) => known,
+            None => {
+                // Another shape may get the number of this one.
+                self.last = None;
+                let Compiled::Outer(key) = self.shapes.compile(items)? else { return Ok(None) };
+                let (number, shape) = (table.number, self.shapes.last());
+                let fitting = table.fitting(templates, &key, nic)?;
+                let last = self.last.insert(LastTable { number, templates, shape, fitting });
+                (key.value, last.fitting.table.as_ref())
+            }
+        };
+        let Some(fitting) = fitting else { return Ok(None) };
         let numbers = table.actions[templates.1].numbers(actions);
-        Ok(Some(fitting.rule(&key.value, &numbers)?))
+        Ok(Some(fitting.rule(&value, &numbers)?))
     }
 }

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn niclab_indirection_set(
             let queues = given(queues.cast::<[u16; NICLAB_INDIRECTION_LEN]>(), "queues")?;
             let mut control = lock(&device(nic)?.control);
             let mut rss = control.nic.rss().clone();
-            rss.indirection = Box::new(*queues);
+            *rss.indirection = *queues;
             Ok(control.nic.set_rss(&rss)?)
         };
         finish(set(), error)
