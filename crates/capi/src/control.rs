@@ -12,8 +12,8 @@ use niclab_nic::limits::{ACTIONS_MAX, RULES_MAX};
 use niclab_nic::rule::{Action, Rule};
 use niclab_nic::{Age, Counts, Nic, Operation, RuleError, RuleId};
 
-use crate::failure::{Failure, Part};
-use crate::shapes::{Compiled, ItemBytes, Shapes};
+use crate::failure::{Failure, FailurePart};
+use crate::shapes::{Compiled, ItemBytes, PatternShapes};
 use crate::shared_actions::SharedActions;
 
 /// Marks a handle that names a slot; [`RuleId::to_bits`] leaves this bit 0.
@@ -23,7 +23,7 @@ const VACANT: u64 = 0;
 
 /// Where a rule stands: group and priority.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RulePosition {
     /// Group.
     pub group: u32,
     /// Priority.
@@ -53,7 +53,7 @@ struct Extra {
 /// The control side of a NIC, and what its rules share.
 pub struct Control {
     pub(crate) nic: Nic,
-    shapes: Shapes,
+    shapes: PatternShapes,
     extras: HashMap<RuleId, Extra>,
     shared: SharedActions,
     /// Counts when a rule's counter was reset.
@@ -80,7 +80,7 @@ impl Control {
     pub fn new(nic: Nic) -> Control {
         Control {
             nic,
-            shapes: Shapes::default(),
+            shapes: PatternShapes::default(),
             extras: HashMap::new(),
             shared: SharedActions::default(),
             resets: HashMap::new(),
@@ -99,7 +99,7 @@ impl Control {
         };
         if bits == VACANT {
             let text = format!("no rule has the handle {handle:#x}; it was destroyed");
-            return Err(Failure::new(libc::ENOENT, Part::Handle, text));
+            return Err(Failure::new(libc::ENOENT, FailurePart::Handle, text));
         }
         Ok(RuleId::from_bits(bits))
     }
@@ -126,11 +126,11 @@ impl Control {
     #[inline]
     pub fn create(
         &mut self,
-        place: Place,
+        place: RulePosition,
         items: &[ItemBytes<'_>],
         given: &mut GivenActions,
     ) -> Result<RuleId, Failure> {
-        let Place { group, priority } = place;
+        let RulePosition { group, priority } = place;
         let pattern = self.shapes.compile(items).map(Compiled::into_pattern)?;
         self.shared.resolve(given)?;
         let rule = Rule { group, priority, pattern, actions: &given.list };
@@ -147,11 +147,11 @@ impl Control {
     /// As [`Control::create`].
     pub fn validate(
         &mut self,
-        place: Place,
+        place: RulePosition,
         items: &[ItemBytes<'_>],
         given: &mut GivenActions,
     ) -> Result<(), Failure> {
-        let Place { group, priority } = place;
+        let RulePosition { group, priority } = place;
         let pattern = self.shapes.compile(items).map(Compiled::into_pattern)?;
         self.shared.resolve(given)?;
         let rule = Rule { group, priority, pattern, actions: &given.list };
@@ -236,7 +236,7 @@ impl Control {
     pub fn counts(&mut self, id: RuleId, reset: bool) -> Result<Counts, Failure> {
         if !self.nic.is_counting(id)? {
             let text = "the rule does not count; give it a count action";
-            return Err(Failure::new(libc::EINVAL, Part::Actions, text));
+            return Err(Failure::new(libc::EINVAL, FailurePart::Actions, text));
         }
         let now = self.nic.query(id)?;
         let before = self.resets.get(&id).copied().unwrap_or_default();
@@ -253,7 +253,7 @@ impl Control {
     pub fn age(&self, id: RuleId) -> Result<Age, Failure> {
         self.nic.age(id)?.ok_or_else(|| {
             let text = "the rule does not age; give it an age action";
-            Failure::new(libc::EINVAL, Part::Actions, text)
+            Failure::new(libc::EINVAL, FailurePart::Actions, text)
         })
     }
 

@@ -8,7 +8,7 @@ use niclab_port::error::PortError;
 /// What a failure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Part {
+pub enum FailurePart {
     /// Nothing in particular.
     None = 0,
     /// An action, by its index.
@@ -34,7 +34,7 @@ pub struct Failure {
     /// A positive `errno`.
     pub errno: i32,
     /// What the failure is about.
-    pub part: Part,
+    pub part: FailurePart,
     /// Which item or action, from 0.
     pub index: usize,
     /// What is wrong, where, and the remedy.
@@ -43,18 +43,18 @@ pub struct Failure {
 
 impl Failure {
     /// A failure that is about no item and no action.
-    pub fn new(errno: i32, part: Part, message: impl Into<String>) -> Failure {
+    pub fn new(errno: i32, part: FailurePart, message: impl Into<String>) -> Failure {
         Failure { errno, part, index: 0, message: message.into() }
     }
 
     /// A failure of an action.
     pub fn of_action(errno: i32, index: usize, message: impl Into<String>) -> Failure {
-        Failure { errno, part: Part::Action, index, message: message.into() }
+        Failure { errno, part: FailurePart::Action, index, message: message.into() }
     }
 
     /// A failure of an item.
     pub fn of_item(errno: i32, index: usize, message: impl Into<String>) -> Failure {
-        Failure { errno, part: Part::Item, index, message: message.into() }
+        Failure { errno, part: FailurePart::Item, index, message: message.into() }
     }
 
     /// The failure of a rule with these actions.
@@ -104,18 +104,18 @@ fn errno_of(error: &RuleError) -> i32 {
     }
 }
 
-fn part_of(error: &RuleError) -> Part {
+fn part_of(error: &RuleError) -> FailurePart {
     match error {
-        RuleError::ActionsTooMany { .. } | RuleError::FateMissing => Part::Actions,
+        RuleError::ActionsTooMany { .. } | RuleError::FateMissing => FailurePart::Actions,
         RuleError::GroupFull { .. }
         | RuleError::RulesTooMany
         | RuleError::MasksTooMany { .. }
         | RuleError::Memory { .. }
-        | RuleError::ContextsTooMany => Part::Room,
-        RuleError::GroupsTooMany => Part::Group,
-        RuleError::Priority { .. } => Part::Priority,
-        RuleError::Unknown(_) => Part::Handle,
-        _ => Part::None,
+        | RuleError::ContextsTooMany => FailurePart::Room,
+        RuleError::GroupsTooMany => FailurePart::Group,
+        RuleError::Priority { .. } => FailurePart::Priority,
+        RuleError::Unknown(_) => FailurePart::Handle,
+        _ => FailurePart::None,
     }
 }
 
@@ -137,12 +137,12 @@ impl From<CompileError> for Failure {
 
 impl From<NicError> for Failure {
     fn from(error: NicError) -> Failure {
-        Failure::new(libc::EINVAL, Part::None, error.to_string())
+        Failure::new(libc::EINVAL, FailurePart::None, error.to_string())
     }
 }
 
 impl From<PortError> for Failure {
     fn from(error: PortError) -> Failure {
-        Failure::new(libc::EIO, Part::None, error.to_string())
+        Failure::new(libc::EIO, FailurePart::None, error.to_string())
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use niclab_nic::{Operation, RuleId, Template};
 
 use crate::control::{Control, GivenActions};
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 use crate::shapes::ItemBytes;
-use crate::templates::{RuleMaker, Table};
+use crate::templates::{RuleMaker, RuleTable};
 
 /// The most operations of a queue whose results were not pulled.
 pub const QUEUE_SIZE_MAX: u32 = 1 << 20;
@@ -65,7 +65,7 @@ pub struct FlowQueue {
 #[derive(Clone, Copy, Debug)]
 pub struct EnqueuedRule<'a> {
     /// Its table.
-    pub table: &'a Table,
+    pub table: &'a RuleTable,
     /// Indices of the pattern template and the actions template.
     pub templates: (usize, usize),
     /// Its items, with the masks of the pattern template.
@@ -84,7 +84,7 @@ impl FlowQueue {
     pub fn new(control: &SharedControl, size: u32) -> Result<FlowQueue, Failure> {
         if !(1..=QUEUE_SIZE_MAX).contains(&size) {
             let text = format!("a queue of {size} operations; use 1 to {QUEUE_SIZE_MAX}");
-            return Err(Failure::new(libc::EINVAL, Part::None, text));
+            return Err(Failure::new(libc::EINVAL, FailurePart::None, text));
         }
         Ok(FlowQueue {
             control: Arc::clone(control),
@@ -230,7 +230,7 @@ impl FlowQueue {
             return Ok(());
         }
         let text = format!("{} operations are under way; pull their results", self.size);
-        Err(Failure::new(libc::EAGAIN, Part::None, text))
+        Err(Failure::new(libc::EAGAIN, FailurePart::None, text))
     }
 
     /// The handle of the next rule.
@@ -242,7 +242,7 @@ impl FlowQueue {
             self.handles.extend(reserved);
         }
         self.handles.last().copied().ok_or_else(|| {
-            Failure::new(libc::ENOSPC, Part::Room, "no handle is left; destroy rules first")
+            Failure::new(libc::ENOSPC, FailurePart::Room, "no handle is left; destroy rules first")
         })
     }
 }

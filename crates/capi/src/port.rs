@@ -11,7 +11,7 @@ use niclab_port::Burst;
 use niclab_port::frame_pool::{FramePool, frame_pools};
 use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 
 /// Frames for each queue pair beside those that it holds: bursts under way.
 const FRAMES: usize = 1_024;
@@ -39,14 +39,19 @@ impl Port {
     /// # Errors
     /// `EINVAL` for a name that no port has; what the system says of the port.
     pub fn open(name: &str, count: u32) -> Result<Port, Failure> {
-        let unfit = |error: UnknownPort| Failure::new(libc::EINVAL, Part::None, error.to_string());
+        let unfit =
+            |error: UnknownPort| Failure::new(libc::EINVAL, FailurePart::None, error.to_string());
         let name: PortName = name.parse().map_err(unfit)?;
         let frames = (name.queue_pair_frames() + FRAMES) * count as usize;
         let pools = frame_pools(count as usize, frames, FRAME_LEN);
-        let pools =
-            pools.map_err(|error| Failure::new(libc::ENOMEM, Part::None, error.to_string()))?;
+        let pools = pools
+            .map_err(|error| Failure::new(libc::ENOMEM, FailurePart::None, error.to_string()))?;
         let Some(region) = pools.first().map(|pool| pool.region().clone()) else {
-            return Err(Failure::new(libc::EINVAL, Part::None, "a port has at least one queue"));
+            return Err(Failure::new(
+                libc::EINVAL,
+                FailurePart::None,
+                "a port has at least one queue",
+            ));
         };
         let pairs = name.open(count, &region)?;
         let queue = |(pair, pool)| Queue { pair, pool, burst: Burst::new(), gone: None };
@@ -57,7 +62,7 @@ impl Port {
     fn queue(&self, queue: usize) -> Result<MutexGuard<'_, Queue>, Failure> {
         let found = self.queues.get(queue).ok_or_else(|| {
             let text = format!("no queue {queue}; the port has {}", self.queues.len());
-            Failure::new(libc::EINVAL, Part::None, text)
+            Failure::new(libc::EINVAL, FailurePart::None, text)
         })?;
         Ok(found.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -144,7 +149,7 @@ impl Port {
         }
         match failed {
             None => Ok(()),
-            Some(error) => Err(Failure::new(libc::EIO, Part::None, error.to_string())),
+            Some(error) => Err(Failure::new(libc::EIO, FailurePart::None, error.to_string())),
         }
     }
 }
@@ -155,7 +160,7 @@ impl Queue {
             None => Ok(()),
             Some(error) => {
                 let text = format!("the port is gone: {error}; close it and open it again");
-                Err(Failure::new(libc::EIO, Part::None, text))
+                Err(Failure::new(libc::EIO, FailurePart::None, text))
             }
         }
     }

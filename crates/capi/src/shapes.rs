@@ -97,7 +97,7 @@ struct KnownItem {
 
 /// Items that were compiled, and how others with the same masks follow from them.
 #[derive(Debug)]
-struct Shape {
+struct PatternShape {
     items: ArrayVec<KnownItem, ITEMS_MAX>,
     free: Vec<FreeRun>,
     /// Values of the bits that are not free.
@@ -136,8 +136,8 @@ impl Compiled {
 
 /// The shapes of the newest patterns.
 #[derive(Debug, Default)]
-pub struct Shapes {
-    shapes: Vec<Shape>,
+pub struct PatternShapes {
+    shapes: Vec<PatternShape>,
     /// The shape that was used last.
     last: usize,
     oldest: usize,
@@ -187,10 +187,10 @@ impl KnownItem {
     }
 }
 
-impl Shape {
+impl PatternShape {
     /// The pattern of these items, and its shape. No shape if the pattern is not one of outer bits
     /// alone.
-    fn compile(given: &[ItemBytes<'_>]) -> Result<(Pattern, Option<Shape>), CompileError> {
+    fn compile(given: &[ItemBytes<'_>]) -> Result<(Pattern, Option<PatternShape>), CompileError> {
         let items: Vec<ItemMatch> = given.iter().map(|item| item.to_match()).collect();
         let pattern = compile::pattern(&items)?;
         let fits = items.len() <= ITEMS_MAX && items.iter().all(|item| item.last.is_none());
@@ -199,7 +199,7 @@ impl Shape {
         }
         let (value, mask) = (*pattern.value(), *pattern.mask());
         let known = given.iter().zip(&items).map(|(given, item)| KnownItem::new(given, item));
-        let mut shape = Shape { items: known.collect(), free: Vec::new(), value, mask };
+        let mut shape = PatternShape { items: known.collect(), free: Vec::new(), value, mask };
         // The port of a tunnel is part of what makes it one.
         let last_header = items.iter().rposition(|item| item.item.is_header());
         for (at, item) in items.iter().enumerate() {
@@ -275,7 +275,7 @@ fn place_of(items: &[ItemMatch], (at, from): (usize, usize), compiled: &Pattern)
     is_copied.then_some(to)
 }
 
-impl Shapes {
+impl PatternShapes {
     /// The compiled pattern of these items.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ impl Shapes {
         self.compile_new(items)
     }
 
-    /// The shape that was used last, for [`Shapes::refill`].
+    /// The shape that was used last, for [`PatternShapes::refill`].
     pub fn last(&self) -> usize {
         self.last
     }
@@ -309,10 +309,10 @@ impl Shapes {
         shape.items.iter().zip(items).all(same).then(|| shape.value_of(items))?
     }
 
-    /// [`Shapes::compile`] for items that have none of the known shapes.
+    /// [`PatternShapes::compile`] for items that have none of the known shapes.
     #[cold]
     fn compile_new(&mut self, items: &[ItemBytes<'_>]) -> Result<Compiled, CompileError> {
-        let (pattern, shape) = Shape::compile(items)?;
+        let (pattern, shape) = PatternShape::compile(items)?;
         let Some(shape) = shape else { return Ok(Compiled::Other(pattern)) };
         if self.shapes.len() < SHAPES_MAX {
             self.last = self.shapes.len();
@@ -341,14 +341,17 @@ mod tests {
         rule.items.to_vec()
     }
 
-    fn pattern_of(shapes: &mut Shapes, items: &[ItemMatch]) -> Result<Pattern, CompileError> {
+    fn pattern_of(
+        shapes: &mut PatternShapes,
+        items: &[ItemMatch],
+    ) -> Result<Pattern, CompileError> {
         let bytes: Vec<ItemBytes<'_>> = items.iter().map(ItemBytes::from).collect();
         shapes.compile(&bytes).map(Compiled::into_pattern)
     }
 
     #[test]
     fn a_pattern_is_the_same_whether_it_was_compiled_or_filled_in() {
-        let mut shapes = Shapes::default();
+        let mut shapes = PatternShapes::default();
         let patterns = [
             "eth / ipv4 src is 1.2.3.4 / end",
             "eth / ipv4 src is 9.8.7.6 / end",
@@ -381,7 +384,7 @@ mod tests {
 
     #[test]
     fn items_that_contradict_each_other_are_refused_when_a_shape_is_known_too() {
-        let mut shapes = Shapes::default();
+        let mut shapes = PatternShapes::default();
         let right = items("eth type is 0x0800 / ipv4 src is 1.1.1.1");
         pattern_of(&mut shapes, &right).unwrap();
         let wrong = items("eth type is 0x86dd / ipv4 src is 1.1.1.1");
@@ -391,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_mask_that_is_left_out_is_the_default_one() {
-        let mut shapes = Shapes::default();
+        let mut shapes = PatternShapes::default();
         let (mut one, mut other) = ([0; 20], [0; 20]);
         (one[15], other[15]) = (1, 2);
         for spec in [&one, &other] {

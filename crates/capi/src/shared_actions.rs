@@ -10,7 +10,7 @@ use niclab_nic::rule::Action;
 use niclab_nic::{Age, Counts, Nic, RuleId};
 
 use crate::control::{GivenActions, difference};
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 
 /// The most shared actions.
 pub const SHARED_ACTIONS_MAX: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub struct SharedActions {
 
 fn unknown(handle: u64) -> Failure {
     let text = format!("no indirect action has the handle {handle:#x}; create it first");
-    Failure::new(libc::ENOENT, Part::Handle, text)
+    Failure::new(libc::ENOENT, FailurePart::Handle, text)
 }
 
 impl SharedActions {
@@ -52,7 +52,7 @@ impl SharedActions {
         }
         if self.actions.len() >= SHARED_ACTIONS_MAX {
             let text = format!("{SHARED_ACTIONS_MAX} indirect actions exist; destroy some");
-            return Err(Failure::new(libc::ENOSPC, Part::Room, text));
+            return Err(Failure::new(libc::ENOSPC, FailurePart::Room, text));
         }
         self.created += 1;
         let (users, former, reset) = (HashSet::new(), Counts::default(), Counts::default());
@@ -69,7 +69,7 @@ impl SharedActions {
         let rules = self.actions.get(&handle).ok_or_else(|| unknown(handle))?.users.len();
         if rules > 0 {
             let text = format!("{rules} rules have the indirect action; destroy them first");
-            return Err(Failure::new(libc::EBUSY, Part::Handle, text));
+            return Err(Failure::new(libc::EBUSY, FailurePart::Handle, text));
         }
         self.actions.remove(&handle);
         Ok(())
@@ -137,7 +137,7 @@ impl SharedActions {
         let shared = self.actions.get_mut(&handle).ok_or_else(|| unknown(handle))?;
         if shared.action != Action::Count {
             let text = format!("the indirect action is `{}`, not `count`", shared.action);
-            return Err(Failure::new(libc::EINVAL, Part::Handle, text));
+            return Err(Failure::new(libc::EINVAL, FailurePart::Handle, text));
         }
         let live = shared.users.iter().filter_map(|&id| nic.query(id).ok());
         let now: Counts = live.chain([shared.former]).sum();
@@ -158,7 +158,7 @@ impl SharedActions {
             Action::Age(_) => Ok(shared.age(nic)),
             ref action => {
                 let text = format!("the indirect action is `{action}`, not `age`");
-                Err(Failure::new(libc::EINVAL, Part::Handle, text))
+                Err(Failure::new(libc::EINVAL, FailurePart::Handle, text))
             }
         }
     }

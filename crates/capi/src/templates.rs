@@ -13,10 +13,10 @@ use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::rule::{Action, Pattern};
 use niclab_nic::{RuleError, Template, TemplateAction, TemplateRule, TemplateTable};
 
-use crate::control::{GivenActions, Place};
-use crate::failure::{Failure, Part};
+use crate::control::{GivenActions, RulePosition};
+use crate::failure::{Failure, FailurePart};
 use crate::flow_queue::{SharedControl, lock};
-use crate::shapes::{Compiled, ItemBytes, OuterKey, Shapes};
+use crate::shapes::{Compiled, ItemBytes, OuterKey, PatternShapes};
 
 /// An actions template: the actions, and which of them have the template's values in each rule.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ pub struct ActionsTemplate {
 
 /// A template table.
 #[derive(Debug)]
-pub struct Table {
+pub struct RuleTable {
     /// No other table of the process has this number.
     number: u64,
     /// Group and priority of its rules.
-    pub place: Place,
+    pub place: RulePosition,
     /// For each pattern template, its items; only their masks matter.
     pub patterns: Vec<Vec<ItemMatch>>,
     /// Actions templates.
@@ -55,7 +55,7 @@ struct Fitting {
 /// What a thread keeps to make rules of tables fast.
 #[derive(Debug, Default)]
 pub struct RuleMaker {
-    shapes: Shapes,
+    shapes: PatternShapes,
     last: Option<LastTable>,
 }
 
@@ -103,7 +103,7 @@ impl ActionsTemplate {
         let count = self.given.list.len();
         if given.list.len() != count {
             let text = format!("{} actions; the template has {count}", given.list.len());
-            return Err(Failure::new(libc::EINVAL, Part::Actions, text));
+            return Err(Failure::new(libc::EINVAL, FailurePart::Actions, text));
         }
         let is_shared = |given: &GivenActions, at| given.shared.iter().any(|(of, _)| *of == at);
         for (at, (own, known)) in given.list.iter().zip(&self.given.list).enumerate() {
@@ -142,16 +142,16 @@ impl ActionsTemplate {
     }
 }
 
-impl Table {
+impl RuleTable {
     /// A table of these templates.
     pub fn new(
-        place: Place,
+        place: RulePosition,
         patterns: Vec<Vec<ItemMatch>>,
         actions: Vec<ActionsTemplate>,
-    ) -> Table {
+    ) -> RuleTable {
         static TABLES: AtomicU64 = AtomicU64::new(0);
         let number = TABLES.fetch_add(1, Ordering::Relaxed);
-        Table { number, place, patterns, actions, fitting: Mutex::new(Vec::new()) }
+        RuleTable { number, place, patterns, actions, fitting: Mutex::new(Vec::new()) }
     }
 
     /// Destroys the tables that the NIC has for it.
@@ -181,7 +181,7 @@ impl Table {
         }
         let table = match self.actions[actions_index].of_nic() {
             Some(actions) => {
-                let Place { group, priority } = self.place;
+                let RulePosition { group, priority } = self.place;
                 let (pattern, actions) = (Pattern::masked(&key.value, &key.mask), &actions[..]);
                 match nic(&Template { group, priority, pattern, actions }) {
                     Ok(table) => Some(Arc::new(table)),
@@ -207,7 +207,7 @@ impl RuleMaker {
     #[inline]
     pub fn rule(
         &mut self,
-        table: &Table,
+        table: &RuleTable,
         templates: (usize, usize),
         items: &[ItemBytes<'_>],
         actions: &[Action],

@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use niclab::control::{Control, GivenActions, Place};
-use niclab::failure::{Failure, Part};
+use niclab::control::{Control, GivenActions, RulePosition};
+use niclab::failure::{Failure, FailurePart};
 use niclab::flow_queue::{EnqueuedRule, FlowQueue, SharedControl};
 use niclab::shapes::ItemBytes;
-use niclab::templates::{ActionsTemplate, Table};
+use niclab::templates::{ActionsTemplate, RuleTable};
 use niclab_nic::memory::Region;
 use niclab_nic::rss::RssAction;
 use niclab_nic::rule::Action;
@@ -17,7 +17,7 @@ use niclab_nic::{Nic, NicConfig};
 use niclab_packet::stack::build;
 use niclab_packet::wire::{ethernet, ipv4, udp};
 
-const ROOT: Place = Place { group: 0, priority: 0 };
+const ROOT: RulePosition = RulePosition { group: 0, priority: 0 };
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn control() -> Control {
@@ -83,7 +83,7 @@ fn a_handle_names_its_rule_until_it_is_destroyed_and_never_another() {
     let next = control.create(ROOT, &port(1), &mut given(&[Action::Queue(2)])).unwrap();
     assert_ne!(next.to_bits(), handle);
     let error = control.destroy(control.rule_of(handle).unwrap()).unwrap_err();
-    assert_eq!((error.errno, error.part), (libc::ENOENT, Part::Handle));
+    assert_eq!((error.errno, error.part), (libc::ENOENT, FailurePart::Handle));
     assert!(control.rule_of(0).is_err());
     assert!(control.rule_of(u64::MAX).is_err(), "a slot that was never given");
 }
@@ -93,20 +93,20 @@ fn a_refusal_says_which_item_or_action_is_wrong_and_changes_nothing() {
     let mut control = control();
     let place = |failure: Failure| (failure.errno, failure.part, failure.index);
     let mut create = |items: &[ItemBytes<'_>], actions: &[Action], group, priority| {
-        let place_of_rule = Place { group, priority };
+        let place_of_rule = RulePosition { group, priority };
         place(control.create(place_of_rule, items, &mut given(actions)).unwrap_err())
     };
     let drop = &[Action::Drop][..];
     let unordered = [port(1), items("eth")].concat();
-    assert_eq!(create(&unordered, drop, 0, 0), (libc::EINVAL, Part::Item, 3));
+    assert_eq!(create(&unordered, drop, 0, 0), (libc::EINVAL, FailurePart::Item, 3));
     let wrong = [Action::Count, Action::Queue(9)];
-    assert_eq!(create(&port(1), &wrong, 0, 0), (libc::EINVAL, Part::Action, 1));
-    assert_eq!(create(&port(1), &[Action::Count], 0, 0), (libc::EINVAL, Part::Actions, 0));
-    assert_eq!(create(&port(1), drop, 0, 65_536), (libc::EINVAL, Part::Priority, 0));
+    assert_eq!(create(&port(1), &wrong, 0, 0), (libc::EINVAL, FailurePart::Action, 1));
+    assert_eq!(create(&port(1), &[Action::Count], 0, 0), (libc::EINVAL, FailurePart::Actions, 0));
+    assert_eq!(create(&port(1), drop, 0, 65_536), (libc::EINVAL, FailurePart::Priority, 0));
     let back = [Action::Jump(1)];
-    assert_eq!(create(&port(1), &back, 2, 0), (libc::EINVAL, Part::Action, 0));
+    assert_eq!(create(&port(1), &back, 2, 0), (libc::EINVAL, FailurePart::Action, 0));
     let unknown = control.create(ROOT, &port(1), &mut with_shared(&[Action::Count], 77));
-    assert_eq!(place(unknown.unwrap_err()), (libc::ENOENT, Part::Action, 1));
+    assert_eq!(place(unknown.unwrap_err()), (libc::ENOENT, FailurePart::Action, 1));
     assert!(control.dump(None).unwrap().is_empty(), "no rule was created");
 }
 
@@ -217,10 +217,10 @@ fn aged_rules_are_reported_by_the_programs_word_or_their_handle() {
     assert_eq!(aged, expected, "a counter of the same rules has no age");
 }
 
-fn table(actions: &[Action], fixed: &[bool]) -> Table {
+fn table(actions: &[Action], fixed: &[bool]) -> RuleTable {
     let template =
         ActionsTemplate { given: given(actions), fixed: fixed.iter().copied().collect() };
-    Table::new(ROOT, vec![matches(0)], vec![template])
+    RuleTable::new(ROOT, vec![matches(0)], vec![template])
 }
 
 #[test]
@@ -287,14 +287,14 @@ fn rules_that_the_nics_tables_do_not_hold_are_created_whole() {
     of_template.shared.push((0, counter));
     let fixed = [false, true].into_iter().collect();
     let template = ActionsTemplate { given: of_template, fixed };
-    let shares = Table::new(ROOT, vec![matches(0)], vec![template]);
+    let shares = RuleTable::new(ROOT, vec![matches(0)], vec![template]);
     let second = port(2);
     let rule = EnqueuedRule { table: &shares, items: &second, user: 2, ..rule };
     let mut own = given(&[Action::Drop, Action::Queue(1)]);
     own.shared.push((0, counter));
     queue.create(rule, &mut own).unwrap();
     let other = queue.create(rule, &mut given(&[Action::Count, Action::Queue(1)])).unwrap_err();
-    assert_eq!((other.errno, other.part), (libc::EINVAL, Part::Action));
+    assert_eq!((other.errno, other.part), (libc::EINVAL, FailurePart::Action));
     let done = std::iter::from_fn(|| queue.pull()).filter(|done| done.is_done).count();
     assert_eq!(done, 2);
     let mut control = shared.lock().unwrap();

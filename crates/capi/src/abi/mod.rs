@@ -13,7 +13,7 @@ pub mod types;
 
 use std::ffi::c_char;
 
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 use crate::flow_queue::{SharedControl, lock};
 use types::{NICLAB_MESSAGE_LEN, niclab_error};
 
@@ -53,7 +53,7 @@ unsafe fn device<'a>(nic: *const Device) -> Result<&'a Device, Failure> {
 }
 
 fn null(name: &str) -> Failure {
-    Failure::new(libc::EINVAL, Part::None, format!("{name} is null; give a pointer"))
+    Failure::new(libc::EINVAL, FailurePart::None, format!("{name} is null; give a pointer"))
 }
 
 /// What C gives by a pointer.

@@ -2,10 +2,10 @@
 
 use super::types::{niclab_completion, niclab_enqueued_rule, niclab_error, niclab_template};
 use super::{Device, device, finish, given, null, put, read};
-use crate::control::{GivenActions, Place};
-use crate::failure::{Failure, Part};
+use crate::control::{GivenActions, RulePosition};
+use crate::failure::{Failure, FailurePart};
 use crate::flow_queue::{EnqueuedRule, FlowQueue};
-use crate::templates::{ActionsTemplate, Table};
+use crate::templates::{ActionsTemplate, RuleTable};
 
 /// Creates a template table: rules that share group, priority, masks and most of their actions.
 ///
@@ -15,7 +15,7 @@ use crate::templates::{ActionsTemplate, Table};
 pub unsafe extern "C" fn niclab_table_create(
     nic: *const Device,
     template: *const niclab_template,
-    table: *mut *mut Table,
+    table: *mut *mut RuleTable,
     error: *mut niclab_error,
 ) -> i32 {
     // SAFETY: as the caller vouches.
@@ -38,10 +38,10 @@ pub unsafe extern "C" fn niclab_table_create(
             }
             if patterns.is_empty() || actions.is_empty() {
                 let text = "a table needs a pattern template and an actions template";
-                return Err(Failure::new(libc::EINVAL, Part::None, text));
+                return Err(Failure::new(libc::EINVAL, FailurePart::None, text));
             }
-            let place = Place { group: given.group, priority: given.priority };
-            let made = Box::new(Table::new(place, patterns, actions));
+            let place = RulePosition { group: given.group, priority: given.priority };
+            let made = Box::new(RuleTable::new(place, patterns, actions));
             put(table, Box::into_raw(made), "table")
         };
         finish(create(), error)
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn niclab_table_create(
 /// # Safety
 /// `nic` is open; `table` is null or a table of it, and no other call uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn niclab_table_destroy(nic: *const Device, table: *mut Table) {
+pub unsafe extern "C" fn niclab_table_destroy(nic: *const Device, table: *mut RuleTable) {
     // SAFETY: as the caller vouches.
     unsafe {
         if table.is_null() {
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn niclab_queue_close(queue: *mut FlowQueue) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn niclab_queue_create(
     queue: *mut FlowQueue,
-    table: *const Table,
+    table: *const RuleTable,
     rule: *const niclab_enqueued_rule,
     handle: *mut u64,
     error: *mut niclab_error,
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn niclab_queue_create(
                 return Err(null("handle"));
             }
             let templates = (rule.pattern as usize, rule.actions_template as usize);
-            let missing = |what| Failure::new(libc::EINVAL, Part::None, what);
+            let missing = |what| Failure::new(libc::EINVAL, FailurePart::None, what);
             let pattern = table.patterns.get(templates.0);
             let pattern =
                 pattern.ok_or_else(|| missing("the table has no such pattern template"))?;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use super::types::{NICLAB_BURST, niclab_error, niclab_frame};
 use super::{finish, given, null, put, read};
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 use crate::port::Port;
 
 /// Counters of a queue pair of a port; bytes are without the frame check sequence.
@@ -42,7 +42,8 @@ pub unsafe extern "C" fn niclab_port_open(
     unsafe {
         let open = || {
             given(name, "name")?;
-            let unfit = |_| Failure::new(libc::EINVAL, Part::None, "the port's name is not UTF-8");
+            let unfit =
+                |_| Failure::new(libc::EINVAL, FailurePart::None, "the port's name is not UTF-8");
             let name = CStr::from_ptr(name).to_str().map_err(unfit)?;
             put(port, Box::into_raw(Box::new(Port::open(name, queues)?)), "port")
         };

@@ -8,7 +8,7 @@ use niclab_nic::rule::{Action, Set};
 
 use super::types::{NICLAB_RSS_KEY_LEN_MAX, niclab_action, niclab_item, niclab_rss};
 use crate::control::GivenActions;
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 use crate::shapes::{ItemBytes, bytes_len};
 
 /// The most items of a pattern.
@@ -89,7 +89,7 @@ pub unsafe fn templated_items<'a>(
     static NO_VALUES: Image = [0; IMAGE_LEN];
     if given.len() != template.len() {
         let text = format!("{} items, and the template has {}", given.len(), template.len());
-        return Err(Failure::new(libc::EINVAL, Part::None, text));
+        return Err(Failure::new(libc::EINVAL, FailurePart::None, text));
     }
     for ((at, one), template) in given.iter().enumerate().zip(template) {
         if one.kind != template.item as u32 {
@@ -223,7 +223,7 @@ unsafe fn action(given: &niclab_action) -> Result<Action, &'static str> {
 pub unsafe fn actions(given: &[niclab_action], read: &mut GivenActions) -> Result<(), Failure> {
     if given.len() > ACTIONS_MAX {
         let text = format!("{} actions; a rule has at most {ACTIONS_MAX}", given.len());
-        return Err(Failure::new(libc::EINVAL, Part::Actions, text));
+        return Err(Failure::new(libc::EINVAL, FailurePart::Actions, text));
     }
     for (at, one) in given.iter().enumerate() {
         // SAFETY: the caller vouches for the pointers.

@@ -11,8 +11,8 @@ use super::types::{
     niclab_write,
 };
 use super::{Device, device, finish, given, lock, put, read};
-use crate::control::{Control, GivenActions, Place, is_slot};
-use crate::failure::{Failure, Part};
+use crate::control::{Control, GivenActions, RulePosition, is_slot};
+use crate::failure::{Failure, FailurePart};
 
 /// Opens a NIC without rules: RSS sends all packets to the queues. Close it by `niclab_close`.
 ///
@@ -63,13 +63,13 @@ unsafe fn read_rule<'a>(
     rule: *const niclab_rule,
     items: &mut read::Items<'a>,
     actions: &mut GivenActions,
-) -> Result<Place, Failure> {
+) -> Result<RulePosition, Failure> {
     // SAFETY: as the caller vouches.
     unsafe {
         let rule: &'a niclab_rule = given(rule, "rule")?;
         read::items(read::slice(rule.items, rule.items_len as usize), items)?;
         read::actions(read::slice(rule.actions, rule.actions_len as usize), actions)?;
-        Ok(Place { group: rule.group, priority: rule.priority })
+        Ok(RulePosition { group: rule.group, priority: rule.priority })
     }
 }
 
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn niclab_action_create(
                 return Err(super::null("handle"));
             }
             let Some(action) = read.list.pop() else {
-                return Err(Failure::new(libc::EINVAL, Part::Actions, "no action"));
+                return Err(Failure::new(libc::EINVAL, FailurePart::Actions, "no action"));
             };
             let created = lock(&device.control).create_shared(action, read.age_context)?;
             put(handle, created, "handle")
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn niclab_action_update(
     unsafe {
         let update = || {
             let Some(action) = one_action(action)?.list.pop() else {
-                return Err(Failure::new(libc::EINVAL, Part::Actions, "no action"));
+                return Err(Failure::new(libc::EINVAL, FailurePart::Actions, "no action"));
             };
             lock(&device(nic)?.control).update_shared(handle, action)
         };

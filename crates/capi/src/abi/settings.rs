@@ -4,7 +4,7 @@ use niclab_nic::rss::{HashFunction, RssChange, RssLevel};
 
 use super::types::{NICLAB_INDIRECTION_LEN, NICLAB_RSS_KEY_LEN_MAX, niclab_error, niclab_rss};
 use super::{Device, device, finish, given, lock, put, read};
-use crate::failure::{Failure, Part};
+use crate::failure::{Failure, FailurePart};
 
 /// Changes the settings of the port's RSS; its indirection table too, if queues are given. What is
 /// left out stays. Takes effect between two bursts.
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn niclab_rss_update(
         let update = || {
             let settings = read::rss(given(rss, "rss")?);
             let settings =
-                settings.map_err(|reason| Failure::new(libc::EINVAL, Part::None, reason))?;
+                settings.map_err(|reason| Failure::new(libc::EINVAL, FailurePart::None, reason))?;
             let mut control = lock(&device(nic)?.control);
             let rss = control.nic.rss_after(&RssChange::Settings(settings))?;
             Ok(control.nic.set_rss(&rss)?)
