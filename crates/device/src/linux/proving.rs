@@ -93,7 +93,7 @@ impl Proofs {
 fn probes(items: &[ItemMatch], pattern: &Pattern, number: u64) -> Option<Probes> {
     let of_ip = || {
         let [ethernet] = items else { return None };
-        let items = [ethernet.clone(), ItemMatch::any(Item::Ipv4), ItemMatch::any(Item::Udp)];
+        let items = [*ethernet, ItemMatch::any(Item::Ipv4), ItemMatch::any(Item::Udp)];
         let Probes { hit, miss } = Probes::of(&items, number)?;
         let miss = miss.filter(|miss| !pattern.matches(miss));
         pattern.matches(&hit).then_some(Probes { hit, miss })

@@ -500,6 +500,7 @@ fn refusal(flow: &Flow, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::slice::from_ref;
 
     use niclab_nic::rule::Action;
     use niclab_packet::flow::FlowSpec;
@@ -728,7 +729,7 @@ mod tests {
         for finds_places in [false, true] {
             let mut card = Eight { finds_places, ..Eight::default() };
             let mut blocks =
-                install(&mut card, &[block.clone()], &mut SetupReport::default()).unwrap();
+                install(&mut card, from_ref(&block), &mut SetupReport::default()).unwrap();
             let before = card.rules.clone();
             let queue = vec![Action::Queue(2)];
             for (change, replaced) in [

@@ -60,12 +60,9 @@ pub fn places(sweep: &RuleRateSweep) -> Result<Vec<CreatedRules>, SpecError> {
     if threads.is_empty() {
         return Ok(all);
     }
-    // Control threads call through a queue each, or by single calls where no queue is asked for.
-    let has_queue = all.iter().any(|one| one.calls == CallMode::Queue);
-    let calls = if has_queue { CallMode::Queue } else { CallMode::Single };
     let of = |threads| all.iter().map(move |one| CreatedRules { threads: Some(threads), ..*one });
     let all = threads.into_iter().flat_map(of);
-    Ok(all.filter(|insertion| insertion.calls == calls).collect())
+    Ok(all.filter(|insertion| insertion.calls != CallMode::Transaction).collect())
 }
 
 impl CreatedRules {
@@ -180,14 +177,19 @@ impl Effect {
 impl Resolver<'_> {
     /// The rules that are created and destroyed.
     pub fn add_created(&mut self, sweeps: &[RuleRateSweep]) -> Result<(), SpecError> {
-        for insertion in sweeps.iter().map(places) {
-            for insertion in insertion? {
-                let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
-                let plan = index_of(&mut self.run.plans, insertion.plan());
-                let (kind, rate) = (INSERT, PlannedRate::Saturate);
-                let point = insertion.point();
-                self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
+        let all = sweeps.iter().map(places).collect::<Result<Vec<_>, SpecError>>()?.concat();
+        // Control threads call through a queue each, and singly where no queue is asked for.
+        let is_queued = |one: &CreatedRules| one.calls == CallMode::Queue;
+        let has_queue = all.iter().any(is_queued);
+        for insertion in all {
+            if insertion.threads.is_some() && has_queue && !is_queued(&insertion) {
+                continue;
             }
+            let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
+            let plan = index_of(&mut self.run.plans, insertion.plan());
+            let (kind, rate) = (INSERT, PlannedRate::Saturate);
+            let point = insertion.point();
+            self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
         }
         if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
             let remedy =
