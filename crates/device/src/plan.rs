@@ -111,8 +111,8 @@ pub struct RulesPlan {
     /// Number of threads that ask for the operations, each on a core of its own: 1 to as many cores
     /// as the process may use. Only for rules that are created without a load. On the soft device
     /// each thread has an operation queue, the first of them has the card, and the time is from the
-    /// first operation to the last. On ports and interfaces each thread has a queue or a socket, and
-    /// the time is that in the calls of the slowest. `None`: one thread does everything.
+    /// first operation to the last. On ports and interfaces each thread has a queue or a socket,
+    /// and the time is that in the calls of the slowest. `None`: one thread does everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Operations a second, 1 to [`OPERATIONS_PER_S_MAX`], each due at its own moment; what is late

@@ -33,7 +33,7 @@ where
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(step);
         for ((at, target), core) in targets.into_iter().enumerate().zip(cores) {
-            let mut worker = Worker { target, calls, record: Control::default() };
+            let mut worker = ControlThread { target, calls, record: Control::default() };
             threads.push(scope.spawn(move || {
                 let _pinned = Pinned::to(*core);
                 let own: Vec<usize> = (at..steps.len()).step_by(step).collect();
@@ -76,13 +76,13 @@ fn add(sum: &mut Control, one: &Control) {
 }
 
 /// One thread.
-struct Worker<T> {
+struct ControlThread<T> {
     target: T,
     calls: CallMode,
     record: Control,
 }
 
-impl<T> Worker<T> {
+impl<T> ControlThread<T> {
     /// Carries some operations out; the rules that they leave.
     fn carry_out<'a>(
         &mut self,
