@@ -74,14 +74,22 @@ fn run(script: &str) {
     assert!(last.ends_with(" passed, 0 failed") && !last.starts_with("0 "), "{script}: {last}");
 }
 
+/// [`run`] for a script that takes more than ten seconds.
+fn run_long(script: &str) {
+    match std::env::var_os("NICLAB_TEST_ALL") {
+        Some(_) => run(script),
+        None => println!("SKIP {script}: takes more than ten seconds: ./test --all"),
+    }
+}
+
 #[test]
 fn testpmd_forwards_and_changes_rules() {
-    run("testpmd");
+    run_long("testpmd");
 }
 
 #[test]
 fn flow_perf_creates_and_deletes_every_kind_of_rule() {
-    run("flow-perf");
+    run_long("flow-perf");
 }
 
 #[test]
@@ -91,7 +99,7 @@ fn rules_are_created_one_by_one_and_asynchronously() {
 
 #[test]
 fn l2fwd_and_l3fwd_forward_a_trace() {
-    run("forwarding");
+    run_long("forwarding");
 }
 
 #[test]
@@ -101,5 +109,5 @@ fn the_kernel_talks_to_a_tap_port() {
 
 #[test]
 fn ports_open_and_close_under_address_sanitizer() {
-    run("cycles");
+    run_long("cycles");
 }
