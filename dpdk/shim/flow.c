@@ -41,6 +41,16 @@ static_assert(offsetof(struct rte_flow_item_vxlan, vni) == 4, "as on the wire");
 static_assert(offsetof(struct rte_flow_item_geneve, vni) == 4, "as on the wire");
 static_assert(offsetof(struct rte_flow_item_mpls, label_tc_s) == 0, "as on the wire");
 
+static_assert(offsetof(struct rte_flow_item_sctp, hdr) == 0, "the header is first");
+static_assert(offsetof(struct rte_flow_item_esp, hdr) == 0, "the header is first");
+static_assert(offsetof(struct rte_flow_item_ah, spi) == 4, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_arp_eth_ipv4, sha) == 8, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_ipv6_frag_ext, hdr) == 0, "the header is first");
+static_assert(offsetof(struct rte_flow_item_pppoe, session_id) == 2, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_vxlan_gpe, vni) == 4, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_gtp, teid) == 4, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_gtp_psc) == 3, "as on the wire");
+
 /* Where a `raw` image has its parts. */
 enum { RAW_OFFSET = 1, RAW_LIMIT = 5, RAW_LEN = 7, RAW_BYTES = 8 };
 
@@ -66,6 +76,18 @@ static const struct {
 	[NL_ITEM_TAG] = { RTE_FLOW_ITEM_TYPE_TAG, 0 },
 	[NL_ITEM_RAW] = { RTE_FLOW_ITEM_TYPE_RAW, 0 },
 	[NL_ITEM_NVGRE] = { RTE_FLOW_ITEM_TYPE_NVGRE, 8 },
+	[NL_ITEM_SCTP] = { RTE_FLOW_ITEM_TYPE_SCTP, 12 },
+	[NL_ITEM_ESP] = { RTE_FLOW_ITEM_TYPE_ESP, 8 },
+	[NL_ITEM_AH] = { RTE_FLOW_ITEM_TYPE_AH, 12 },
+	[NL_ITEM_ARP_ETH_IPV4] = { RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4, 0 },
+	[NL_ITEM_IPV6_FRAG_EXT] = { RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT, 8 },
+	[NL_ITEM_PPPOED] = { RTE_FLOW_ITEM_TYPE_PPPOED, 6 },
+	[NL_ITEM_PPPOES] = { RTE_FLOW_ITEM_TYPE_PPPOES, 6 },
+	[NL_ITEM_VXLAN_GPE] = { RTE_FLOW_ITEM_TYPE_VXLAN_GPE, 8 },
+	[NL_ITEM_GTP] = { RTE_FLOW_ITEM_TYPE_GTP, 8 },
+	[NL_ITEM_GTPC] = { RTE_FLOW_ITEM_TYPE_GTPC, 8 },
+	[NL_ITEM_GTPU] = { RTE_FLOW_ITEM_TYPE_GTPU, 8 },
+	[NL_ITEM_GTP_PSC] = { RTE_FLOW_ITEM_TYPE_GTP_PSC, 3 },
 };
 
 static const enum rte_flow_action_type ACTIONS[NL_ACTION_KINDS] = {
@@ -75,6 +97,7 @@ static const enum rte_flow_action_type ACTIONS[NL_ACTION_KINDS] = {
 	[NL_ACTION_DROP] = RTE_FLOW_ACTION_TYPE_DROP,
 	[NL_ACTION_FLAG] = RTE_FLOW_ACTION_TYPE_FLAG,
 	[NL_ACTION_JUMP] = RTE_FLOW_ACTION_TYPE_JUMP,
+	[NL_ACTION_MAC_SWAP] = RTE_FLOW_ACTION_TYPE_MAC_SWAP,
 	[NL_ACTION_MARK] = RTE_FLOW_ACTION_TYPE_MARK,
 	[NL_ACTION_METER] = RTE_FLOW_ACTION_TYPE_METER,
 	[NL_ACTION_NVGRE_DECAP] = RTE_FLOW_ACTION_TYPE_NVGRE_DECAP,
@@ -155,6 +178,16 @@ static void write_raw(struct nl_rule *rule, struct rte_flow_item_raw *raw, const
 	raw->pattern = bytes;
 }
 
+/* DPDK's structure has gaps before the addresses of IPv4. */
+static void write_arp(struct rte_flow_item_arp_eth_ipv4 *arp, const uint8_t *image)
+{
+	memcpy(arp, image, 8);
+	memcpy(&arp->sha, image + 8, sizeof(arp->sha));
+	memcpy(&arp->spa, image + 14, sizeof(arp->spa));
+	memcpy(&arp->tha, image + 18, sizeof(arp->tha));
+	memcpy(&arp->tpa, image + 24, sizeof(arp->tpa));
+}
+
 static const void *write_image(struct nl_rule *rule, uint32_t kind, const uint8_t *image)
 {
 	void *to = take(rule, CONF_LEN);
@@ -165,6 +198,8 @@ static const void *write_image(struct nl_rule *rule, uint32_t kind, const uint8_
 	} else if (kind == NL_ITEM_TAG) {
 		((struct rte_flow_item_tag *)to)->data = be32(image);
 		((struct rte_flow_item_tag *)to)->index = image[4];
+	} else if (kind == NL_ITEM_ARP_ETH_IPV4) {
+		write_arp(to, image);
 	} else if (kind == NL_ITEM_RAW) {
 		write_raw(rule, to, image);
 	} else {
@@ -284,6 +319,7 @@ static const void *write_conf(struct nl_rule *rule, const struct nl_action *acti
 	case NL_ACTION_DEC_TTL:
 	case NL_ACTION_DROP:
 	case NL_ACTION_FLAG:
+	case NL_ACTION_MAC_SWAP:
 	case NL_ACTION_NVGRE_DECAP:
 	case NL_ACTION_VXLAN_DECAP:
 	case NL_ACTION_OF_POP_VLAN:

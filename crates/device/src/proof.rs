@@ -3,13 +3,16 @@
 //! A card may accept a rule and do something else, or nothing. So each kind of rule is tried with
 //! both frames before a figure of it is believed.
 
+mod opaque;
+
 use niclab_nic::rule::Pattern;
 use niclab_nic::rule::compile;
 use niclab_nic::rule::item::{Item, ItemMatch};
 use niclab_packet::LayerKind;
 use niclab_packet::stack::{Layer, build, walk};
 use niclab_packet::wire::{
-    MacAddress, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,
+    EtherType, IpProtocol, MacAddress, arp, auth, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6,
+    ipv6_fragment, mpls, tcp, udp, vlan, vxlan,
 };
 
 /// What the payload of a probe begins with: behind MPLS the first half byte is no version of IP.
@@ -34,7 +37,7 @@ impl Probes {
     /// niclab has no frame for it (fragments, or values that contradict each other).
     pub fn of(items: &[ItemMatch], number: u64) -> Option<Probes> {
         let pattern = compile::pattern(items).ok()?;
-        let hit = filled(&layers(items, number)?, items);
+        let hit = frame(items, &payload(number))?;
         if !pattern.matches(&hit) {
             return None;
         }
@@ -50,51 +53,67 @@ pub fn number(frame: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
-fn payload(number: u64) -> Layer {
+fn payload(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; PAYLOAD_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..16].copy_from_slice(&number.to_be_bytes());
-    Layer::Payload(bytes)
+    bytes
 }
 
 /// A frame that differs from the hit in one bit that the pattern names, from the innermost header
 /// outwards; where it names none, one of other headers.
 fn miss(pattern: &Pattern, items: &[ItemMatch], number: u64) -> Option<Vec<u8>> {
-    let base = layers(items, number)?;
+    let payload = payload(number);
     for (at, item) in items.iter().enumerate().rev() {
         for byte in (0..item.item.header_len()).rev().filter(|byte| item.mask[*byte] != 0) {
             let mut changed = items.to_vec();
             changed[at].spec[byte] ^= 1 << item.mask[byte].trailing_zeros();
-            let frame = filled(&base, &changed);
-            if !pattern.matches(&frame) {
-                return Some(frame);
+            match frame(&changed, &payload) {
+                Some(frame) if !pattern.matches(&frame) => return Some(frame),
+                _ => {}
             }
         }
     }
     let others = [&[Item::Eth, Item::Ipv6, Item::Udp][..], &[Item::Eth, Item::Ipv4, Item::Tcp]];
     others.into_iter().find_map(|headers| {
         let items: Vec<ItemMatch> = headers.iter().copied().map(ItemMatch::any).collect();
-        let frame = build(&layers(&items, number)?).ok()?;
+        let frame = frame(&items, &payload)?;
         (!pattern.matches(&frame)).then_some(frame)
     })
 }
 
-/// The headers of a pattern with usual values, and the payload. A tunnel that is named alone comes
-/// with what it stands on.
-fn layers(items: &[ItemMatch], number: u64) -> Option<Vec<Layer>> {
+/// The frame of a pattern: its headers with the values of the items, and the payload. `None` where
+/// there is none. A tunnel that is named alone comes with what it stands on.
+fn frame(items: &[ItemMatch], payload: &[u8]) -> Option<Vec<u8>> {
+    let opaque = items.iter().position(|item| opaque::is_opaque(item.item));
+    let (outer, rest) = items.split_at(opaque.unwrap_or(items.len()));
+    let mut layers = layers(outer)?;
+    let payload = match rest.split_first() {
+        None => payload.to_vec(),
+        Some((header, inside)) => {
+            opaque::announce(&mut layers, header.item);
+            opaque::bytes(header, inside, payload)?
+        }
+    };
+    layers.push(Layer::Payload(payload));
+    Some(filled(&layers, outer)).filter(|frame| !frame.is_empty())
+}
+
+/// The headers of a pattern with usual values.
+fn layers(items: &[ItemMatch]) -> Option<Vec<Layer>> {
     let mut layers = Vec::with_capacity(items.len() + 2);
-    for item in items {
+    for (at, item) in items.iter().enumerate() {
         match (item.item, layers.last_mut()) {
             (Item::GreKey, Some(Layer::Gre(repr))) => repr.key = Some(1),
             (Item::GreKey | Item::Raw | Item::Meta | Item::Tag, _) => return None,
             (item, _) => layers.push(layer(item)),
         }
+        let is_ip = |item: &ItemMatch| matches!(item.item, Item::Ipv4 | Item::Ipv6);
+        if item.item == Item::Nvgre && items.get(at + 1).is_some_and(is_ip) {
+            layers.push(layer(Item::Eth));
+        }
     }
-    if !matches!(layers.first(), Some(Layer::Ethernet(_))) {
-        return None;
-    }
-    layers.push(payload(number));
-    Some(layers)
+    matches!(layers.first(), Some(Layer::Ethernet(_))).then_some(layers)
 }
 
 fn layer(item: Item) -> Layer {
@@ -119,16 +138,37 @@ fn layer(item: Item) -> Layer {
             Layer::Udp(udp::Repr { src_port: 1_025, dst_port: 1_026, ..udp::Repr::default() })
         }
         Item::Gre => Layer::Gre(gre::Repr::default()),
+        Item::Nvgre => Layer::Gre(gre::Repr {
+            protocol: EtherType::ETHERNET,
+            key: Some(0x100),
+            ..gre::Repr::default()
+        }),
+        Item::Ah => Layer::Auth(auth::Repr {
+            // Nothing that anybody reads.
+            next_header: IpProtocol(59),
+            spi: 1,
+            sequence: 1,
+            check_value: vec![0; 12],
+        }),
+        Item::ArpEthIpv4 => Layer::Arp(arp::Repr {
+            operation: arp::REQUEST,
+            src_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            src_ip: [10, 0, 0, 1].into(),
+            dst_mac: MacAddress([0; 6]),
+            dst_ip: [10, 0, 0, 2].into(),
+        }),
+        Item::Ipv6FragExt => Layer::Ipv6Fragment(ipv6_fragment::Repr {
+            identification: 1,
+            ..ipv6_fragment::Repr::default()
+        }),
         Item::Vxlan => Layer::Vxlan(vxlan::Repr { vni: 1 }),
         Item::Geneve => Layer::Geneve(Box::new(geneve::Repr { vni: 1, ..Default::default() })),
         Item::Mpls => Layer::Mpls(mpls::Repr { label: 16, ..mpls::Repr::default() }),
-        Item::Eth | Item::GreKey | Item::Meta | Item::Tag | Item::Raw => {
-            Layer::Ethernet(ethernet::Repr {
-                dst: MacAddress([2, 0, 0, 0, 0, 2]),
-                src: MacAddress([2, 0, 0, 0, 0, 1]),
-                ..ethernet::Repr::default()
-            })
-        }
+        _ => Layer::Ethernet(ethernet::Repr {
+            dst: MacAddress([2, 0, 0, 0, 0, 2]),
+            src: MacAddress([2, 0, 0, 0, 0, 1]),
+            ..ethernet::Repr::default()
+        }),
     }
 }
 
@@ -143,10 +183,14 @@ fn kind(item: Item) -> Option<LayerKind> {
         Item::Tcp => LayerKind::Tcp,
         Item::Udp => LayerKind::Udp,
         Item::Gre | Item::GreKey => LayerKind::Gre,
+        Item::Nvgre => LayerKind::Gre,
+        Item::Ah => LayerKind::Auth,
+        Item::ArpEthIpv4 => LayerKind::Arp,
+        Item::Ipv6FragExt => LayerKind::Ipv6Fragment,
         Item::Vxlan => LayerKind::Vxlan,
         Item::Geneve => LayerKind::Geneve,
         Item::Mpls => LayerKind::Mpls,
-        Item::Meta | Item::Tag | Item::Raw => return None,
+        _ => return None,
     })
 }
 
@@ -230,6 +274,32 @@ mod tests {
             "eth / ipv4 / gre / gre_key value is 9 / ipv4 dst is 10.9.9.9",
             "eth / mpls label is 77",
             "eth / ipv4 / udp / vxlan vni is 5 / eth dst is 02:00:00:00:00:09 / ipv4 / tcp",
+            "eth / ipv4 / sctp dst is 2905 tag is 7",
+            "eth / ipv6 / sctp src is 2905",
+            "eth / ipv4 / esp spi is 0x1001",
+            "eth / ipv6 / esp spi is 0x1001",
+            "eth / vlan vid is 3 / ipv4 / ah spi is 9",
+            "eth / arp_eth_ipv4 spa is 10.0.0.1 tpa is 10.0.0.2",
+            "eth / arp_eth_ipv4 sha is 02:00:00:00:00:01",
+            "eth / ipv6 / ipv6_frag_ext packet_id is 77",
+            "eth / ipv6 / ipv6_frag_ext next_hdr is 17 / udp dst is 5",
+            "eth / ipv6 / ipv6_frag_ext frag_data is 1",
+            "eth / pppoes seid is 5",
+            "eth / vlan / pppoes seid is 5 / ipv4 dst is 10.9.9.9 / udp dst is 7",
+            "eth / pppoes / ipv6 / tcp",
+            "eth / pppoed seid is 0",
+            "eth / ipv4 / nvgre tni is 5",
+            "eth / ipv4 / nvgre tni is 5 / eth dst is 02:00:00:00:00:09 / ipv4 / tcp dst is 22",
+            "eth / ipv6 / nvgre / ipv4 src is 10.9.9.9",
+            "eth / ipv4 / udp / vxlan-gpe vni is 5",
+            "eth / ipv4 / udp / vxlan-gpe vni is 5 / eth / ipv6 / udp dst is 4",
+            "eth / ipv4 / udp / vxlan-gpe / ipv4 dst is 10.9.9.9",
+            "eth / ipv4 / udp / gtpu teid is 0x1234",
+            "eth / ipv4 / udp / gtpu teid is 0x1234 / ipv4 dst is 10.9.9.9 / tcp dst is 22",
+            "eth / ipv6 / udp / gtpu / gtp_psc qfi is 9 pdu_t is 1 / ipv6 / udp",
+            "eth / ipv4 / udp / gtpu v_pt_rsv_flags is 0x32 msg_type is 255 / ipv4",
+            "eth / ipv4 / udp / gtp msg_type is 1",
+            "eth / ipv4 / udp / gtpc teid is 3 msg_type is 32",
         ] {
             assert!(check(&items(pattern)).miss.is_some(), "{pattern}");
         }

@@ -71,6 +71,7 @@ impl<F: Frames> ActionExecutor<'_, F> {
             }
             ActionStep::Meter(number) => return self.meter(number, env),
             ActionStep::DecTtl => self.change(modify::dec_ttl),
+            ActionStep::MacSwap => self.change(|frame, _| modify::swap_addresses(frame)),
             ActionStep::Set(set) => self.change(|frame, layout| modify::set(frame, layout, &set)),
             ActionStep::PushVlan(tag) => return self.push_vlan(tag),
             ActionStep::PopVlan => self.pop_vlan(),

@@ -61,6 +61,7 @@ mod op {
     /// finds it.
     pub(super) const AGE: u64 = 25;
     pub(super) const METER: u64 = 26;
+    pub(super) const MAC_SWAP: u64 = 27;
 }
 
 /// One action on a packet.
@@ -73,6 +74,8 @@ pub(crate) enum ActionStep {
     /// Mark the packet with this number.
     Mark(u32),
     DecTtl,
+    /// Exchange the addresses of Ethernet.
+    MacSwap,
     /// Remove this many bytes in front.
     Decap(usize),
     /// Put this many bytes in front: [`ActionSteps::bytes`].
@@ -149,6 +152,7 @@ impl Iterator for ActionSteps<'_> {
             op::MARK => ActionStep::Mark(argument as u32),
             op::METER => ActionStep::Meter(argument as u32),
             op::DEC_TTL => ActionStep::DecTtl,
+            op::MAC_SWAP => ActionStep::MacSwap,
             op::PUSH_VLAN => ActionStep::PushVlan(argument as u16),
             op::POP_VLAN => ActionStep::PopVlan,
             op::ENCAP => ActionStep::Encap(argument as usize),
@@ -230,6 +234,7 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
                 continue;
             }
             Action::DecTtl => (op::DEC_TTL, 0),
+            Action::MacSwap => (op::MAC_SWAP, 0),
             Action::Flag => (op::FLAG, 0),
             Action::Mark(mark) => (op::MARK, u64::from(*mark)),
             Action::Meter(number) => (op::METER, u64::from(*number)),

@@ -7,29 +7,39 @@
 //! Where DPDK leaves the choice to the card, this is the card's choice:
 //!
 //! 1. *Headers.* A frame has the headers that lie whole in its bytes, from Ethernet on: 14 bytes of
-//!    Ethernet, 4 of each VLAN tag, 20 of IPv4, 40 of IPv6, the first 4 of TCP, UDP, ICMP or
-//!    ICMPv6. At most two tags (types 0x8100 and 0x88a8) and eight IPv6 extension headers
-//!    (hop-by-hop, routing, fragment, destination) are read. The version field of an IPv4 or IPv6
-//!    header has to agree with the type before it, and an IPv4 header has to have a length of 20
-//!    bytes or more. After these headers one tunnel is read: GRE (4 bytes, and 4 for its key);
-//!    VXLAN (8 bytes, with the flag of a VNI) after UDP to port 4789; GENEVE (8 bytes, version 0)
-//!    after UDP to port 6081; at most eight MPLS labels (4 bytes each) after Ethernet, GRE or UDP
-//!    to port 6635; or IP in IP. The UDP header of a tunnel has to be whole (8 bytes). The content
-//!    of a tunnel is read in the same way, from Ethernet or from IP on, but a second tunnel in it
-//!    is not read. Nothing is read after GRE of another version than 0 or with a route. The content
-//!    of MPLS labels is IPv4 or IPv6 if it begins as such.
+//!    Ethernet, 4 of each VLAN tag, 20 of IPv4, 40 of IPv6, the first 4 of TCP, UDP, SCTP, ICMP or
+//!    ICMPv6, 8 of ESP, 12 of AH. Nothing is read after ESP and AH. After Ethernet or a tag there
+//!    may be ARP for Ethernet and IPv4 (28 bytes, of these types and lengths) or PPPoE (6 bytes of
+//!    version and type 1). At most two tags (types 0x8100 and 0x88a8) and eight IPv6 extension
+//!    headers (hop-by-hop, routing, fragment, destination) are read. The version field of an IPv4
+//!    or IPv6 header has to agree with the type before it, and an IPv4 header has to have a length
+//!    of 20 bytes or more. After these headers one tunnel is read: GRE (4 bytes, and 4 for its
+//!    key), which is NVGRE if it has only a key and the type 0x6558; VXLAN (8 bytes, with the flag
+//!    of a VNI) after UDP to port 4789; VXLAN-GPE (8 bytes, version 0, with the flag of a VNI)
+//!    after UDP to port 4790; GENEVE (8 bytes, version 0) after UDP to port 6081; GTP (8 bytes,
+//!    version 1 and protocol type 1) after UDP to port 2152, which is GTP-U, or 2123, which is
+//!    GTP-C; PPPoE in a session; at most eight MPLS labels (4 bytes each) after Ethernet, GRE or
+//!    UDP to port 6635; or IP in IP. The UDP header of a tunnel has to be whole (8 bytes). The
+//!    content of a tunnel is read in the same way, from Ethernet or from IP on, but a second tunnel
+//!    in it is not read. Nothing is read after GRE of another version than 0 or with a route. The
+//!    content of MPLS labels is IPv4 or IPv6 if it begins as such, and so is that of GTP-U with
+//!    message type 255, behind at most eight extension headers. The first PDU session container
+//!    (type 0x85) among these is a header of its own. The content of VXLAN-GPE is named by its
+//!    protocol, or Ethernet without the flag P; that of PPPoE with code 0 is IP, by the number of
+//!    PPP's protocol.
 //! 2. *Fragments.* A later fragment has no header after its IP header.
 //! 3. *Lengths* of packets in headers are not checked, nor are checksums: the bytes of the frame
 //!    count. But the length of a header says where the next header begins.
 //! 4. *Items* name headers in their order. Some headers may be left out: Ethernet, VLAN tags after
-//!    those that are named, extension headers, the key of GRE, MPLS labels after the first, and all
-//!    headers after the last item. No other header may be left out: `ipv4 / tcp` means the outer
-//!    IPv4. An `eth` item that is first and has no fields matches every frame, as a pattern without
-//!    items does.
+//!    those that are named, extension headers, the key of GRE, the container of GTP-U, MPLS labels
+//!    after the first, and all headers after the last item. No other header may be left out: `ipv4
+//!    / tcp` means the outer IPv4. An `eth` item that is first and has no fields matches every
+//!    frame, as a pattern without items does.
 //! 5. *Fields* are bits of the named header. All bits of a requested field have to lie in the
 //!    frame, including bits outside the mask. `eth has_vlan` and `vlan has_more_vlan` say whether a
 //!    tag follows. `ipv6 proto` is the number of the header after the last extension header that
-//!    was read; `ipv6 has_frag_ext` says whether a fragment header was read. `meta data` and `tag
+//!    was read; `ipv6 has_frag_ext` says whether a fragment header was read, and `ipv6_frag_ext` is
+//!    the first one of the outermost IPv6 packet. `meta data` and `tag
 //!    data` are not in the frame: earlier rules on its way set them, and they are zero at first. A
 //!    field with a `last` has to lie between spec and last, both included; the mask applies to all
 //!    three.
@@ -44,7 +54,8 @@
 //!    action on a header that the frame lacks does nothing.
 //! 8. *Set fields*, and `dec_ttl`: they change the outermost header that has the field; TTL 0 stays
 //!    0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
-//!    `actions.rs`). A UDP checksum of 0 means none, and stays 0.
+//!    `actions.rs`). A UDP checksum of 0 means none, and stays 0. `mac_swap` exchanges the
+//!    addresses of Ethernet.
 //! 9. *Tags.* `of_push_vlan` inserts a tag after the addresses, with the TCI of the outermost tag,
 //!    or 0; `of_pop_vlan` removes the outermost tag.
 //! 10. *Tunnels.* `vxlan_decap` removes everything up to and including a VXLAN header with flag I
@@ -64,8 +75,9 @@
 //!     counts from the first byte of the frame, or with `relative` from the end of the item before,
 //!     which may be a `raw` too; without an item before, it counts from the first byte. All these
 //!     bytes have to lie in the frame. A header ends after its bytes in 1., but UDP and ICMP end
-//!     after 8 and ICMPv6 after 4. IPv4, TCP and GENEVE have the length that the header says. A TCP
-//!     header with a length below 20, or without the byte of its length, has no end.
+//!     after 8 and ICMPv6 after 4; AH ends before its check value. IPv4, TCP and GENEVE have the
+//!     length that the header says. A TCP header with a length below 20, or without the byte of its
+//!     length, has no end.
 
 mod actions;
 mod meter;
@@ -96,6 +108,15 @@ const ICMP: u8 = 1;
 const IPV4_IN_IP: u8 = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ESP: u8 = 50;
+const AH: u8 = 51;
+const SCTP: u8 = 132;
+const ETHER_ARP: u16 = 0x0806;
+const ETHER_PPPOED: u16 = 0x8863;
+const ETHER_PPPOES: u16 = 0x8864;
+const PORT_GTPC: u16 = 2_123;
+const PORT_GTPU: u16 = 2_152;
+const PORT_GPE: u16 = 4_790;
 const IPV6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
 const ICMP6: u8 = 58;
@@ -288,10 +309,12 @@ fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks)
             }
             _ => {}
         }
-        let named = rest.find(|header| header.item == item.item || !header.passes(before));
+        let is_named = |header: &&Header| header.is_called(item.item, frame);
+        let named = rest.find(|header| is_named(header) || !header.passes(before));
         before = Some(item.item);
-        end = named.and_then(|header| header.end(frame));
-        named.is_some_and(|header| header.item == item.item && header.fits(item))
+        let named = named.filter(is_named).map(|header| header.as_item(item.item, frame));
+        end = named.as_ref().and_then(|header| header.end(frame));
+        named.is_some_and(|header| header.fits(item))
     })
 }
 
@@ -357,6 +380,25 @@ impl Header {
         Header { item, left: bytes.len(), image, known }
     }
 
+    /// Whether an item names this header. GRE is also NVGRE if it begins as such; GTP-U and GTP-C
+    /// are GTP.
+    fn is_called(&self, item: Item, frame: &[u8]) -> bool {
+        let bytes = &frame[frame.len() - self.left..];
+        match (item, self.item) {
+            (Item::Nvgre, Item::Gre) => bytes.len() >= 8 && bytes[..4] == [0x20, 0, 0x65, 0x58],
+            (Item::Gtp, Item::Gtpu | Item::Gtpc) => true,
+            (item, own) => item == own,
+        }
+    }
+
+    /// The header as an item that names it has it.
+    fn as_item(&self, item: Item, frame: &[u8]) -> Header {
+        match item == self.item {
+            true => Header { image: self.image, known: self.known, ..*self },
+            false => Header::new(item, &frame[frame.len() - self.left..]),
+        }
+    }
+
     /// Where the header ends, counted from the first byte of the frame.
     fn end(&self, frame: &[u8]) -> Option<i64> {
         let len = match self.item {
@@ -372,7 +414,7 @@ impl Header {
     /// Whether a pattern may leave out this header between two items.
     fn passes(&self, before: Option<Item>) -> bool {
         match self.item {
-            Item::Eth | Item::Vlan | Item::GreKey => true,
+            Item::Eth | Item::Vlan | Item::GreKey | Item::Ipv6FragExt | Item::GtpPsc => true,
             Item::Mpls => before == Some(Item::Mpls),
             _ => false,
         }
@@ -412,11 +454,18 @@ type Rest<'f> = Option<(Kind, &'f [u8])>;
 fn headers(frame: &[u8]) -> Vec<Header> {
     let mut headers = Vec::new();
     let rest = read_ethernet(frame, &mut headers);
+    let outer = headers.len();
     match read_tunnel(rest, &mut headers) {
         Some((ETHER_BRIDGED, bytes)) => read_ethernet(bytes, &mut headers),
         Some((ether_type, bytes)) => read_packet(ether_type, bytes, &mut headers),
         None => None,
     };
+    // Inside a tunnel a fragment header is no header of its own.
+    let mut at = 0;
+    headers.retain(|header| {
+        at += 1;
+        at <= outer || header.item != Item::Ipv6FragExt
+    });
     headers
 }
 
@@ -444,7 +493,19 @@ fn read_packet<'f>(ether_type: u16, packet: &'f [u8], headers: &mut Vec<Header>)
     match ether_type {
         ETHER_IPV4 => read_ipv4(packet, headers),
         ETHER_IPV6 => read_ipv6(packet, headers),
-        _ => Some((Kind::Type(ether_type), packet)),
+        _ => {
+            let is_pppoe = packet.len() >= 6 && packet[0] == 0x11;
+            let item = match ether_type {
+                ETHER_ARP if packet.len() >= 28 && packet[..6] == [0, 1, 8, 0, 6, 4] => {
+                    Some(Item::ArpEthIpv4)
+                }
+                ETHER_PPPOED if is_pppoe => Some(Item::Pppoed),
+                ETHER_PPPOES if is_pppoe => Some(Item::Pppoes),
+                _ => None,
+            };
+            headers.extend(item.map(|item| Header::new(item, packet)));
+            Some((Kind::Type(ether_type), packet))
+        }
     }
 }
 
@@ -473,8 +534,9 @@ fn read_ipv6<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
     let mut ipv6 = Header::new(Item::Ipv6, packet);
     let behind = behind_extensions(packet[6], &packet[40..]);
     ipv6.image[6] = behind.number;
-    ipv6.image[Item::Ipv6.header_len()] = u8::from(behind.is_fragment);
+    ipv6.image[Item::Ipv6.header_len()] = u8::from(behind.fragment.is_some());
     headers.push(ipv6);
+    headers.extend(behind.fragment.map(|bytes| Header::new(Item::Ipv6FragExt, bytes)));
     let segment = behind.segment?;
     match behind.number {
         ICMP6 => read_transport(Item::Icmp6, segment, headers),
@@ -488,11 +550,15 @@ fn read_tunnel<'f>(rest: Rest<'f>, headers: &mut Vec<Header>) -> Option<(u16, &'
     let (kind, bytes) = rest?;
     match kind {
         Kind::Type(ether_type) if ETHER_MPLS.contains(&ether_type) => read_labels(bytes, headers),
+        Kind::Type(ETHER_PPPOES) => read_session(bytes, headers),
         Kind::Protocol(IPV4_IN_IP) => Some((ETHER_IPV4, bytes)),
         Kind::Protocol(IPV6_IN_IP) => Some((ETHER_IPV6, bytes)),
         Kind::Protocol(GRE) => read_gre(bytes, headers),
         Kind::Protocol(UDP) if bytes.len() >= 8 => match (be16(bytes, 2), &bytes[8..]) {
             (PORT_VXLAN, packet) => read_vxlan(packet, headers),
+            (PORT_GPE, packet) => read_vxlan_gpe(packet, headers),
+            (PORT_GTPU, packet) => read_gtp(Item::Gtpu, packet, headers),
+            (PORT_GTPC, packet) => read_gtp(Item::Gtpc, packet, headers),
             (PORT_GENEVE, packet) => read_geneve(packet, headers),
             (PORT_MPLS, packet) => read_labels(packet, headers),
             _ => None,
@@ -539,6 +605,74 @@ fn read_vxlan<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &
     Some((ETHER_BRIDGED, &packet[8..]))
 }
 
+fn read_vxlan_gpe<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
+    let (flags, protocol) = (*packet.first()?, *packet.get(3)?);
+    let (version, has_vni, names_protocol) = (flags / 16 % 4, flags / 8 % 2, flags / 4 % 2);
+    if packet.len() < 8 || version != 0 || has_vni == 0 {
+        return None;
+    }
+    headers.push(Header::new(Item::VxlanGpe, packet));
+    let carried = match (names_protocol, protocol) {
+        (0, _) | (1, 3) => ETHER_BRIDGED,
+        (1, 1) => ETHER_IPV4,
+        (1, 2) => ETHER_IPV6,
+        _ => return None,
+    };
+    Some((carried, &packet[8..]))
+}
+
+/// GTP, whose optional bytes are there all together if one of three flags is set.
+fn read_gtp<'f>(
+    item: Item,
+    packet: &'f [u8],
+    headers: &mut Vec<Header>,
+) -> Option<(u16, &'f [u8])> {
+    if packet.len() < 8 || packet[0] / 16 != 3 {
+        return None;
+    }
+    headers.push(Header::new(item, packet));
+    if item == Item::Gtpc {
+        return None;
+    }
+    let (flags, message_type) = (packet[0] % 8, packet[1]);
+    let mut at = if flags == 0 { 8 } else { 12 };
+    let mut next = if flags / 4 == 1 { *packet.get(11)? } else { 0 };
+    packet.get(..at)?;
+    let mut has_container = false;
+    for _ in 0..8 {
+        if next == 0 {
+            break;
+        }
+        let len = 4 * usize::from(*packet.get(at)?);
+        let extension = packet.get(at..at + len).filter(|extension| !extension.is_empty())?;
+        if next == 0x85 && !has_container {
+            headers.push(Header::new(Item::GtpPsc, &packet[at..]));
+            has_container = true;
+        }
+        (next, at) = (extension[len - 1], at + len);
+    }
+    let carried = &packet[at..];
+    match carried.first()? / 16 {
+        _ if next != 0 || message_type != 255 => None,
+        4 => Some((ETHER_IPV4, carried)),
+        6 => Some((ETHER_IPV6, carried)),
+        _ => None,
+    }
+}
+
+/// The content of PPPoE, whose header was read.
+fn read_session<'f>(packet: &'f [u8], headers: &[Header]) -> Option<(u16, &'f [u8])> {
+    let is_read = headers.last().is_some_and(|header| header.item == Item::Pppoes);
+    if !is_read || packet.len() < 8 || packet[1] != 0 {
+        return None;
+    }
+    match be16(packet, 6) {
+        0x0021 => Some((ETHER_IPV4, &packet[8..])),
+        0x0057 => Some((ETHER_IPV6, &packet[8..])),
+        _ => None,
+    }
+}
+
 fn read_geneve<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
     if packet.len() < 8 || packet[0] >> 6 != 0 {
         return None;
@@ -572,38 +706,43 @@ struct Behind<'f> {
     number: u8,
     /// Bytes of the header.
     segment: Option<&'f [u8]>,
-    /// Whether one of the extension headers was a fragment's.
-    is_fragment: bool,
+    /// Bytes of the first fragment header.
+    fragment: Option<&'f [u8]>,
 }
 
 /// Reads extension headers. A later fragment has no header after them. If an extension header is
 /// cut off, neither number nor bytes of the next header are known.
 fn behind_extensions(first: u8, bytes: &[u8]) -> Behind<'_> {
-    let (mut number, mut rest, mut is_fragment) = (first, bytes, false);
+    let (mut number, mut rest, mut fragment) = (first, bytes, None);
     for _ in 0..EXTENSIONS_MAX {
         if !EXTENSIONS.contains(&number) {
             break;
         }
         if rest.len() < 8 {
-            return Behind { number, segment: None, is_fragment };
+            return Behind { number, segment: None, fragment };
         }
-        is_fragment |= number == FRAGMENT;
+        if number == FRAGMENT && fragment.is_none() {
+            fragment = Some(rest);
+        }
         if number == FRAGMENT && be16(rest, 2) >> 3 != 0 {
-            return Behind { number: rest[0], segment: None, is_fragment };
+            return Behind { number: rest[0], segment: None, fragment };
         }
         let len = if number == FRAGMENT { 8 } else { 8 + 8 * usize::from(rest[1]) };
         if rest.len() < len {
-            return Behind { number, segment: None, is_fragment };
+            return Behind { number, segment: None, fragment };
         }
         (number, rest) = (rest[0], &rest[len..]);
     }
-    Behind { number, segment: Some(rest), is_fragment }
+    Behind { number, segment: Some(rest), fragment }
 }
 
 fn read_ports(protocol: u8, segment: &[u8], headers: &mut Vec<Header>) {
     match protocol {
         TCP => read_transport(Item::Tcp, segment, headers),
         UDP => read_transport(Item::Udp, segment, headers),
+        SCTP => read_transport(Item::Sctp, segment, headers),
+        ESP if segment.len() >= 8 => headers.push(Header::new(Item::Esp, segment)),
+        AH if segment.len() >= 12 => headers.push(Header::new(Item::Ah, segment)),
         _ => {}
     }
 }

@@ -248,6 +248,14 @@ pub(crate) fn dec_ttl(frame: &mut [u8], layout: &Layout) {
     set_ttl(frame, layout, |ttl| ttl.saturating_sub(1));
 }
 
+/// Exchanges the addresses of Ethernet.
+pub(crate) fn swap_addresses(frame: &mut [u8]) {
+    if has_ethernet(frame) {
+        let (dst, src) = frame.split_at_mut(6);
+        dst.swap_with_slice(&mut src[..6]);
+    }
+}
+
 pub(crate) fn has_ethernet(frame: &[u8]) -> bool {
     frame.len() >= 14
 }

@@ -158,6 +158,7 @@ fn testpmd_reads_what_is_printed() {
         Action::Mark(u32::MAX),
         Action::Meter(u32::MAX),
         Action::DecTtl,
+        Action::MacSwap,
         Action::NvgreDecap,
         Action::VxlanDecap,
         Action::PopVlan,

@@ -41,6 +41,19 @@ fn item(item: &ItemMatch) -> RawItem {
         Item::Meta => ItemKind::Meta,
         Item::Tag => ItemKind::Tag,
         Item::Raw => ItemKind::Raw,
+        Item::Nvgre => ItemKind::Nvgre,
+        Item::Sctp => ItemKind::Sctp,
+        Item::Esp => ItemKind::Esp,
+        Item::Ah => ItemKind::Ah,
+        Item::ArpEthIpv4 => ItemKind::ArpEthIpv4,
+        Item::Ipv6FragExt => ItemKind::Ipv6FragExt,
+        Item::Pppoed => ItemKind::Pppoed,
+        Item::Pppoes => ItemKind::Pppoes,
+        Item::VxlanGpe => ItemKind::VxlanGpe,
+        Item::Gtp => ItemKind::Gtp,
+        Item::Gtpc => ItemKind::Gtpc,
+        Item::Gtpu => ItemKind::Gtpu,
+        Item::GtpPsc => ItemKind::GtpPsc,
     };
     RawItem::new(kind, item.spec, item.last, item.mask)
 }
@@ -63,6 +76,7 @@ fn flow_action(action: &Action, port: u16) -> Result<FlowAction<'_>, Unsaid> {
         Action::Drop => plain(ActionKind::Drop),
         Action::Flag => plain(ActionKind::Flag),
         Action::Jump(group) => number(ActionKind::Jump, *group),
+        Action::MacSwap => plain(ActionKind::MacSwap),
         Action::Mark(mark) => number(ActionKind::Mark, *mark),
         Action::Meter(meter) => number(ActionKind::Meter, *meter),
         Action::NvgreDecap => plain(ActionKind::NvgreDecap),

@@ -46,6 +46,11 @@ impl Packet {
                 at.into_iter().for_each(|at| frame[at] = frame[at].saturating_sub(1));
             }),
             Action::Flag => self.flagged = true,
+            Action::MacSwap => {
+                if self.frame.len() >= 14 {
+                    self.frame[..12].rotate_left(6);
+                }
+            }
             Action::Mark(mark) => (self.flagged, self.mark) = (true, Some(*mark)),
             Action::NvgreDecap => {
                 let tunnel = |(protocol, at): (u8, usize), frame: &[u8]| {

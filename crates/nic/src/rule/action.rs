@@ -32,6 +32,8 @@ pub enum Action {
     Flag,
     /// Go on in a greater group (a fate).
     Jump(u32),
+    /// Exchange the source and destination address of Ethernet.
+    MacSwap,
     /// Flag the packet and deliver this number with it ([`Region::mark`]); the last one counts.
     ///
     /// [`Region::mark`]: crate::memory::Region::mark
@@ -161,6 +163,7 @@ impl fmt::Display for Action {
             Action::Drop => write!(f, "drop"),
             Action::Flag => write!(f, "flag"),
             Action::Jump(group) => write!(f, "jump group {group}"),
+            Action::MacSwap => write!(f, "mac_swap"),
             Action::Mark(mark) => write!(f, "mark id {mark}"),
             Action::Meter(number) => write!(f, "meter mtr_id {number}"),
             Action::NvgreDecap => write!(f, "nvgre_decap"),

@@ -379,16 +379,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
     (
         "ipv4 / eth",
-        "eth stands behind ipv4; it belongs first, or behind gre, gre_key, vxlan or geneve",
+        "eth stands behind ipv4; it belongs first, or behind gre, gre_key, nvgre, vxlan, vxlan-gpe \
+         or geneve",
     ),
     (
         "eth / eth",
-        "eth stands behind eth; it belongs first, or behind gre, gre_key, vxlan or geneve",
+        "eth stands behind eth; it belongs first, or behind gre, gre_key, nvgre, vxlan, vxlan-gpe \
+         or geneve",
     ),
     (
         "ipv4 / tcp / ipv6",
-        "ipv6 stands behind tcp; it belongs behind eth, vlan, ipv4, ipv6, gre, \
-          gre_key, vxlan, geneve or mpls",
+        "ipv6 stands behind tcp; it belongs behind eth, vlan, pppoes, ipv4, ipv6, gre, gre_key, nvgre, \
+         vxlan, vxlan-gpe, gtp, gtpu, gtp_psc, geneve or mpls",
     ),
     ("ipv4 proto is 6 / ipv6", "the proto before ipv6 is 6; that of ipv6 is 41"),
     ("ipv4 / ipv4 / ipv4", "not supported: ipv4 behind a tunnel in a tunnel"),

@@ -25,12 +25,38 @@ pub enum Item {
     Tcp,
     /// UDP.
     Udp,
+    /// SCTP, its common header.
+    Sctp,
+    /// ESP: SPI and sequence number.
+    Esp,
+    /// The authentication header, without its check value.
+    Ah,
+    /// ARP for Ethernet and IPv4.
+    ArpEthIpv4,
+    /// The fragment header of IPv6.
+    Ipv6FragExt,
+    /// PPPoE in its discovery stage.
+    Pppoed,
+    /// PPPoE in its session stage.
+    Pppoes,
     /// GRE, its first four bytes.
     Gre,
     /// The key after a GRE header.
     GreKey,
+    /// GRE as NVGRE has it, with its key: network and flow.
+    Nvgre,
     /// VXLAN.
     Vxlan,
+    /// VXLAN-GPE.
+    VxlanGpe,
+    /// GTP of version 1, on the port of GTP-U or GTP-C.
+    Gtp,
+    /// GTP-C of version 1.
+    Gtpc,
+    /// GTP-U.
+    Gtpu,
+    /// The PDU session container, an extension header of GTP-U.
+    GtpPsc,
     /// GENEVE without its options.
     Geneve,
     /// One MPLS label.
@@ -218,6 +244,24 @@ const ICMP: &[Field] =
 const ICMP6: &[Field] = &[number("type", 0, 8), number("code", 8, 8)];
 const TCP: &[Field] = &[number("src", 0, 16), number("dst", 16, 16), number("flags", 104, 8)];
 const UDP: &[Field] = &[number("src", 0, 16), number("dst", 16, 16)];
+const SCTP: &[Field] =
+    &[number("src", 0, 16), number("dst", 16, 16), number("tag", 32, 32), number("cksum", 64, 32)];
+const ESP: &[Field] = &[number("spi", 0, 32)];
+const AH: &[Field] = &[number("spi", 32, 32)];
+const ARP_ETH_IPV4: &[Field] = &[
+    field("sha", FieldKind::Mac, 64, 48),
+    field("spa", FieldKind::Ipv4, 112, 32),
+    field("tha", FieldKind::Mac, 144, 48),
+    field("tpa", FieldKind::Ipv4, 192, 32),
+];
+const IPV6_FRAG_EXT: &[Field] =
+    &[number("next_hdr", 0, 8), number("frag_data", 16, 16), number("packet_id", 32, 32)];
+const PPPOE: &[Field] = &[number("seid", 16, 16)];
+const NVGRE: &[Field] = &[number("tni", 32, 24)];
+const VXLAN_GPE: &[Field] = &[number("vni", 32, 24)];
+const GTP: &[Field] =
+    &[number("v_pt_rsv_flags", 0, 8), number("msg_type", 8, 8), number("teid", 32, 32)];
+const GTP_PSC: &[Field] = &[number("qfi", 18, 6), number("pdu_t", 8, 4)];
 const GRE: &[Field] = &[
     number("protocol", 16, 16),
     number("c_rsvd0_ver", 0, 16),
@@ -240,8 +284,8 @@ const RAW: &[Field] = &[
 const MPLS: &[Field] = &[number("label", 0, 20), number("tc", 20, 3), number("s", 23, 1)];
 
 impl Item {
-    /// All of them.
-    pub const ALL: [Item; 16] = [
+    /// All of them. The C API names them by their places.
+    pub const ALL: [Item; 29] = [
         Item::Eth,
         Item::Vlan,
         Item::Ipv4,
@@ -258,6 +302,19 @@ impl Item {
         Item::Meta,
         Item::Tag,
         Item::Raw,
+        Item::Sctp,
+        Item::Esp,
+        Item::Ah,
+        Item::ArpEthIpv4,
+        Item::Ipv6FragExt,
+        Item::Pppoed,
+        Item::Pppoes,
+        Item::Nvgre,
+        Item::VxlanGpe,
+        Item::Gtp,
+        Item::Gtpc,
+        Item::Gtpu,
+        Item::GtpPsc,
     ];
 
     /// Its name in testpmd.
@@ -273,7 +330,20 @@ impl Item {
             Item::Udp => "udp",
             Item::Gre => "gre",
             Item::GreKey => "gre_key",
+            Item::Sctp => "sctp",
+            Item::Esp => "esp",
+            Item::Ah => "ah",
+            Item::ArpEthIpv4 => "arp_eth_ipv4",
+            Item::Ipv6FragExt => "ipv6_frag_ext",
+            Item::Pppoed => "pppoed",
+            Item::Pppoes => "pppoes",
+            Item::Nvgre => "nvgre",
             Item::Vxlan => "vxlan",
+            Item::VxlanGpe => "vxlan-gpe",
+            Item::Gtp => "gtp",
+            Item::Gtpc => "gtpc",
+            Item::Gtpu => "gtpu",
+            Item::GtpPsc => "gtp_psc",
             Item::Geneve => "geneve",
             Item::Mpls => "mpls",
             Item::Meta => "meta",
@@ -302,7 +372,13 @@ impl Item {
             Item::Raw => IMAGE_LEN,
             Item::Ipv4 | Item::Tcp => 20,
             Item::Ipv6 => 40,
+            Item::GtpPsc => 3,
+            Item::Pppoed | Item::Pppoes => 6,
             Item::Icmp | Item::Udp | Item::Vxlan | Item::Geneve => 8,
+            Item::Esp | Item::Ipv6FragExt | Item::Nvgre | Item::VxlanGpe => 8,
+            Item::Gtp | Item::Gtpc | Item::Gtpu => 8,
+            Item::Sctp | Item::Ah => 12,
+            Item::ArpEthIpv4 => 28,
         }
     }
 
@@ -319,7 +395,17 @@ impl Item {
             Item::Udp => UDP,
             Item::Gre => GRE,
             Item::GreKey => GRE_KEY,
+            Item::Sctp => SCTP,
+            Item::Esp => ESP,
+            Item::Ah => AH,
+            Item::ArpEthIpv4 => ARP_ETH_IPV4,
+            Item::Ipv6FragExt => IPV6_FRAG_EXT,
+            Item::Pppoed | Item::Pppoes => PPPOE,
+            Item::Nvgre => NVGRE,
             Item::Vxlan => VXLAN,
+            Item::VxlanGpe => VXLAN_GPE,
+            Item::Gtp | Item::Gtpc | Item::Gtpu => GTP,
+            Item::GtpPsc => GTP_PSC,
             Item::Geneve => GENEVE,
             Item::Mpls => MPLS,
             Item::Meta => META,
@@ -349,12 +435,21 @@ impl Item {
     /// `ipv4 src spec 10.0.0.1` alone requires the destination 0.0.0.0.
     pub fn default_mask(self) -> Image {
         let names: &[&str] = match self {
-            Item::Eth | Item::Ipv4 | Item::Ipv6 | Item::Tcp | Item::Udp => &["src", "dst"],
+            Item::Eth | Item::Ipv4 | Item::Ipv6 | Item::Tcp | Item::Udp | Item::Sctp => {
+                &["src", "dst"]
+            }
             Item::Vlan => &["vid"],
             Item::Icmp | Item::Icmp6 => &["type", "code"],
             Item::Gre => &["protocol"],
             Item::GreKey => &["value"],
-            Item::Vxlan | Item::Geneve => &["vni"],
+            Item::Vxlan | Item::VxlanGpe | Item::Geneve => &["vni"],
+            Item::Esp | Item::Ah => &["spi"],
+            Item::ArpEthIpv4 => &["sha", "spa", "tha", "tpa"],
+            // DPDK has no default mask for these.
+            Item::Ipv6FragExt | Item::Pppoed | Item::Pppoes => &[],
+            Item::Nvgre => &["tni"],
+            Item::Gtp | Item::Gtpc | Item::Gtpu => &["teid"],
+            Item::GtpPsc => &["qfi"],
             Item::Mpls => &["label"],
             Item::Meta => &["data"],
             Item::Tag => &["data", "index"],

@@ -30,6 +30,7 @@ pub fn any() -> impl Strategy<Value = Action> {
         1 => Just(Action::Flag),
         2 => prop_oneof![0..3u32, Just(u32::MAX)].prop_map(Action::Mark),
         1 => Just(Action::DecTtl),
+        1 => Just(Action::MacSwap),
         2 => tag.prop_map(Action::PushVlan),
         2 => Just(Action::PopVlan),
         1 => (1..=20u16).prop_map(Action::RawDecap),

@@ -16,12 +16,42 @@ pub const LEN_MAX: usize = 900;
 
 /// A frame without FCS.
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
+    damaged(stack())
+}
+
+/// A frame with a header that few frames have.
+pub fn less_common() -> impl Strategy<Value = Vec<u8>> {
+    let nvgre = gre::Repr { key: Some(0x500), ..Default::default() }.into();
+    let nvgre = chain(Just(vec![nvgre]), ethernet(ip(transport())));
+    let fragment = (extension_of_fragment(), over_ipv6(transport()));
+    let fragment = fragment.prop_map(|(fragment, mut packet)| {
+        packet.insert(1, fragment);
+        packet
+    });
+    damaged(
+        prop_oneof![
+            4 => ethernet(numbered()),
+            1 => announced(ethernet(arp()), 0x0806),
+            2 => announced(ethernet(pppoe()), 0x8864),
+            1 => announced(ethernet(pppoe()), 0x8863),
+            4 => ethernet(ip(to_port(2_152, gtp()))),
+            1 => ethernet(ip(to_port(2_123, gtp()))),
+            2 => ethernet(ip(to_port(4_790, vxlan_gpe()))),
+            4 => ethernet(ip(nvgre)),
+            1 => ethernet(fragment.boxed()),
+        ]
+        .boxed(),
+    )
+}
+
+/// Frames of these layers, some of them changed or cut off.
+fn damaged(stack: Stack) -> impl Strategy<Value = Vec<u8>> {
     let at = prop_oneof![2 => 0..90usize, 1 => 0..LEN_MAX];
     let changes = prop::collection::vec((at, any::<u8>()), 1..4);
     let cut = (any::<prop::sample::Index>(), select(vec![100, 250, LEN_MAX]));
     let flip = (any::<prop::sample::Index>(), 0..32usize);
     let damage = (changes, cut, flip);
-    (stack(), 0..5u8, damage).prop_map(|(layers, how, (changes, (cut, within), flip))| {
+    (stack, 0..5u8, damage).prop_map(|(layers, how, (changes, (cut, within), flip))| {
         let mut frame = build(&layers).unwrap();
         if how & 1 == 1 {
             for (at, byte) in changes {
@@ -58,11 +88,121 @@ fn chain(one: impl Strategy<Value = Vec<Layer>> + 'static, other: Stack) -> Stac
 
 fn stack() -> Stack {
     let carried = prop_oneof![1 => transport(), 1 => tunnel(transport())].boxed();
-    ethernet(prop_oneof![
+    let common = ethernet(prop_oneof![
         1 => payload().boxed(),
         10 => ip(carried),
         1 => chain(labels(), ip(transport())),
-    ])
+        1 => numbered(),
+    ]);
+    prop_oneof![
+        20 => common,
+        1 => announced(ethernet(arp()), 0x0806),
+        1 => announced(ethernet(pppoe()), 0x8864),
+        1 => announced(ethernet(pppoe()), 0x8863),
+    ]
+    .boxed()
+}
+
+/// Layers whose last type is this one, if a payload follows it.
+fn announced(stack: Stack, number: u16) -> Stack {
+    let announce = move |layer: Layer| match layer {
+        Layer::Ethernet(repr) => ethernet::Repr { ether_type: EtherType(number), ..repr }.into(),
+        Layer::Vlan(repr) => vlan::Repr { ether_type: EtherType(number), ..repr }.into(),
+        layer => layer,
+    };
+    stack.prop_map(move |layers| layers.into_iter().map(announce).collect()).boxed()
+}
+
+/// SCTP, ESP and AH, some of them cut off.
+fn numbered() -> Stack {
+    let bytes = prop::collection::vec(select(vec![0, 1, 5, 53]), 0..24);
+    let inside = bytes.prop_map(|bytes: Vec<u8>| vec![Layer::from(bytes)]).boxed();
+    let protocol = select(vec![132, 50, 51]).prop_map(IpProtocol);
+    let numbered = (ip(inside), protocol).prop_map(|(layers, number)| {
+        let announce = |layer: Layer| match layer {
+            Layer::Ipv4(repr) => ipv4::Repr { protocol: number, ..repr }.into(),
+            Layer::Ipv6(repr) => ipv6::Repr { next_header: number, ..repr }.into(),
+            Layer::Ipv6Extension(repr) => ipv6_ext::Repr { next_header: number, ..repr }.into(),
+            Layer::Ipv6Fragment(repr) => ipv6_fragment::Repr { next_header: number, ..repr }.into(),
+            layer => layer,
+        };
+        layers.into_iter().map(announce).collect()
+    });
+    numbered.boxed()
+}
+
+/// The bytes of a packet behind the Ethernet header of its frame.
+fn packet_bytes(packet: Stack) -> impl Strategy<Value = Vec<u8>> {
+    packet.prop_map(|packet| build(&in_frame(packet)).unwrap().split_off(14))
+}
+
+fn in_frame(packet: Vec<Layer>) -> Vec<Layer> {
+    [vec![ethernet::Repr::default().into()], packet].concat()
+}
+
+fn arp() -> Stack {
+    let address = || select(vec![[0; 4], [10, 0, 0, 1], [10, 0, 0, 2]]);
+    let fields = (select(vec![1u8, 1, 1, 6]), mac(), address(), mac(), address());
+    let arp = fields.prop_map(|(kind, sha, spa, tha, tpa)| {
+        let head = [0, kind, 8, 0, 6, 4, 0, 1];
+        vec![Layer::from([&head[..], &sha.0, &spa, &tha.0, &tpa].concat())]
+    });
+    arp.boxed()
+}
+
+fn pppoe() -> Stack {
+    let head = (select(vec![0x11u8, 0x11, 0x11, 0x12]), select(vec![0u8, 0, 0, 9]), 0..3u8);
+    let protocol = select(vec![0x21u8, 0x21, 0x57, 0xc0]);
+    let bytes = packet_bytes(ip(transport()));
+    let pppoe = (head, protocol, bytes).prop_map(|((version, code, session), protocol, bytes)| {
+        let head = [version, code, 0, session, 0, 0, 0, protocol];
+        vec![Layer::from([&head[..], &bytes].concat())]
+    });
+    pppoe.boxed()
+}
+
+/// UDP to this port, and a payload.
+fn to_port(dst_port: u16, bytes: impl Strategy<Value = Vec<u8>> + 'static) -> Stack {
+    let udp = udp::Repr { src_port: 9, dst_port, ..Default::default() };
+    bytes.prop_map(move |bytes| vec![udp.into(), bytes.into()]).boxed()
+}
+
+/// GTP with extension headers and a packet.
+fn gtp() -> impl Strategy<Value = Vec<u8>> {
+    let flags = select(vec![0x30u8, 0x34, 0x34, 0x34, 0x32, 0x36, 0x48, 0x20]);
+    let head = (flags, select(vec![255u8, 255, 255, 1]), select(vec![0u8, 5, 255]));
+    let extension = (select(vec![0x85u8, 0x85, 0x20]), 0..3u8, 0..3u8, select(vec![1u8, 1, 2, 0]));
+    let extensions = prop::collection::vec(extension, 0..4);
+    let packet = packet_bytes(ip(transport()));
+    (head, extensions, packet).prop_map(|((flags, kind, teid), extensions, packet)| {
+        let mut bytes = vec![flags, kind, 0, 0, 0, 0, 0, teid];
+        if flags & 7 != 0 {
+            bytes.extend([0, 1, 0]);
+            for (number, pdu, qfi, words) in extensions {
+                bytes.push(number);
+                let mut extension = vec![0; 4 * usize::from(words)];
+                extension.splice(..extension.len().min(3), [words, pdu << 4, qfi]);
+                extension.pop();
+                bytes.extend(extension);
+            }
+            bytes.push(0);
+        }
+        [bytes, packet].concat()
+    })
+}
+
+fn vxlan_gpe() -> impl Strategy<Value = Vec<u8>> {
+    let flags = select(vec![0x0cu8, 0x0c, 0x08, 0x04, 0x1c]);
+    let frame = ethernet(ip(transport())).prop_map(|layers| build(&layers).unwrap());
+    let packet = packet_bytes(ip(transport()));
+    let inside = prop_oneof![
+        1 => frame.prop_map(|bytes| (3u8, bytes)),
+        1 => (select(vec![1u8, 2, 4]), packet),
+    ];
+    (flags, vni(), inside).prop_map(|(flags, vni, (protocol, bytes))| {
+        let vni = (vni << 8).to_be_bytes();
+        [&[flags, 0, 0, protocol][..], &vni, &bytes].concat()
+    })
 }
 
 fn ethernet(inside: impl Strategy<Value = Vec<Layer>> + 'static) -> Stack {
@@ -83,7 +223,12 @@ fn ip(inside: Stack) -> Stack {
 
 /// What IP carries: a tunnel, and IP or Ethernet in it.
 fn tunnel(transport: Stack) -> Stack {
-    let packet = prop_oneof![6 => ip(transport), 1 => payload().prop_map(from_payload)].boxed();
+    let packet = prop_oneof![
+        6 => ip(transport),
+        1 => payload().prop_map(from_payload),
+        1 => numbered(),
+    ]
+    .boxed();
     let bridged = ethernet(packet.clone());
     let any = prop_oneof![1 => packet.clone(), 1 => bridged.clone()].boxed();
     // A tunnel in a tunnel, which is not entered.
@@ -98,6 +243,9 @@ fn tunnel(transport: Stack) -> Stack {
         3 => chain(datagram(), chain(vxlan(), bridged.boxed())),
         3 => chain(datagram(), chain(geneve(), any)),
         1 => chain(datagram(), chain(labels(), packet)),
+        2 => to_port(2_152, gtp()),
+        1 => to_port(2_123, gtp()),
+        2 => to_port(4_790, vxlan_gpe()),
     ]
     .boxed()
 }
@@ -199,7 +347,7 @@ fn message() -> impl Strategy<Value = Vec<Layer>> {
 }
 
 fn protocol() -> impl Strategy<Value = IpProtocol> {
-    select(vec![0, 1, 4, 6, 17, 41, 44, 47, 58, 60, 132]).prop_map(IpProtocol)
+    select(vec![0, 1, 4, 6, 17, 41, 44, 47, 50, 51, 58, 60, 132]).prop_map(IpProtocol)
 }
 
 fn fragment() -> impl Strategy<Value = (u16, bool)> {
@@ -259,8 +407,14 @@ fn extension() -> impl Strategy<Value = Layer> {
         .prop_map(|(kind, len, next_header)| {
             ipv6_ext::Repr { kind, next_header, body: vec![0; len] }.into()
         });
-    let fragment = (fragment(), protocol()).prop_map(|((offset, more_fragments), next_header)| {
-        ipv6_fragment::Repr { next_header, offset, more_fragments, identification: 9 }.into()
-    });
-    prop_oneof![5 => options, 1 => fragment]
+    prop_oneof![5 => options, 1 => extension_of_fragment()]
+}
+
+fn extension_of_fragment() -> impl Strategy<Value = Layer> {
+    let identification = select(vec![0, 1, 0x1_0000]);
+    (fragment(), protocol(), identification).prop_map(
+        |((offset, more_fragments), next_header, identification)| {
+            ipv6_fragment::Repr { next_header, offset, more_fragments, identification }.into()
+        },
+    )
 }

@@ -94,17 +94,7 @@ fn raw_like(frame: &[u8], end: usize, (often, relative, offset, len): Likely) ->
 /// Items of a pattern that the frame matches most likely: its first headers, of which some values
 /// count.
 pub fn items_like(frame: &[u8]) -> impl Strategy<Value = Vec<ItemMatch>> + use<> {
-    let mut headers = Vec::new();
-    for span in walk(frame).spans() {
-        let bytes = &frame[span.start..span.start + span.header_len];
-        let Some(item) = item_of(span.kind) else { continue };
-        let len = if item == Item::Gre { 4 } else { bytes.len() };
-        headers.push((item, bytes.to_vec(), span.start + len));
-        let key = 4 + 4 * usize::from(bytes[0] >> 7);
-        if item == Item::Gre && bytes[0] & 0x20 != 0 {
-            headers.push((Item::GreKey, bytes[key..].to_vec(), span.start + key + 4));
-        }
-    }
+    let headers = named_headers(frame);
     let frame = frame.to_vec();
     (0..=headers.len(), likely()).prop_flat_map(move |(count, likely)| {
         let named = headers[..count].iter().cloned();
@@ -114,7 +104,10 @@ pub fn items_like(frame: &[u8]) -> impl Strategy<Value = Vec<ItemMatch>> + use<>
         let raws = raw_like(&frame, end, likely);
         items.prop_map(move |items| {
             // What may be passed over is left out now and then, but not before `raw`.
-            let passed = |item: Item| matches!(item, Item::Eth | Item::Vlan | Item::GreKey);
+            let passed = |item: Item| {
+                use Item::{Eth, GreKey, GtpPsc, Ipv6FragExt, Vlan};
+                matches!(item, Eth | Vlan | GreKey | GtpPsc | Ipv6FragExt)
+            };
             let stays = !raws.is_empty();
             let kept =
                 items.into_iter().filter(|(item, keep)| stays || *keep > 0 || !passed(item.item));
@@ -123,8 +116,109 @@ pub fn items_like(frame: &[u8]) -> impl Strategy<Value = Vec<ItemMatch>> + use<>
     })
 }
 
+/// A header's item, its bytes, and where it ends in the frame.
+type Named = (Item, Vec<u8>, usize);
+
+/// The headers of a frame that items name, outermost first.
+fn named_headers(frame: &[u8]) -> Vec<Named> {
+    let mut headers: Vec<Named> = Vec::new();
+    let stack = walk(frame);
+    for span in stack.spans() {
+        let bytes = &frame[span.start..span.start + span.header_len];
+        let Some(item) = item_of(span.kind) else { continue };
+        let is_nvgre = bytes.starts_with(&[0x20, 0, 0x65, 0x58]) && bytes[4..] != [0; 4];
+        if item == Item::Gre && is_nvgre {
+            headers.push((Item::Nvgre, bytes.to_vec(), span.start + 8));
+            continue;
+        }
+        let len = if item == Item::Gre { 4 } else { bytes.len() };
+        headers.push((item, bytes.to_vec(), span.start + len));
+        let key = 4 + 4 * usize::from(bytes[0] >> 7);
+        if item == Item::Gre && bytes[0] & 0x20 != 0 {
+            headers.push((Item::GreKey, bytes[key..].to_vec(), span.start + key + 4));
+        }
+        if item == Item::Ah {
+            return headers;
+        }
+    }
+    if let [.., before, payload] = stack.spans()
+        && payload.kind == LayerKind::Payload
+    {
+        let head = &frame[before.start..before.start + before.header_len];
+        unwalked(frame, before.kind, head, payload.start, &mut headers);
+    }
+    headers
+}
+
+/// Headers that `walk` takes for a payload, which begins here.
+fn unwalked(frame: &[u8], kind: LayerKind, head: &[u8], at: usize, headers: &mut Vec<Named>) {
+    let bytes = &frame[at..];
+    let mut name = |item: Item, at: usize| {
+        let end = frame.len().min(at + item.header_len());
+        headers.push((item, frame[at..end].to_vec(), end));
+    };
+    let protocol = match kind {
+        LayerKind::Ipv4 => head[9],
+        LayerKind::Ipv6 => head[6],
+        LayerKind::Ipv6Fragment
+        | LayerKind::Ipv6HopByHop
+        | LayerKind::Ipv6Destination
+        | LayerKind::Ipv6Routing => head[0],
+        _ => 0,
+    };
+    let last = u16::from_be_bytes([head[head.len() - 2], head[head.len() - 1]]);
+    let port = if kind == LayerKind::Udp { u16::from_be_bytes([head[2], head[3]]) } else { 0 };
+    let is_link = matches!(kind, LayerKind::Ethernet | LayerKind::Vlan);
+    let inside = match (protocol, port, last) {
+        (132, ..) => return name(Item::Sctp, at),
+        (50, ..) => return name(Item::Esp, at),
+        (51, ..) => return name(Item::Ah, at),
+        (_, _, 0x8863) if is_link => return name(Item::Pppoed, at),
+        (_, _, 0x8864) if is_link => {
+            name(Item::Pppoes, at);
+            bytes.get(8..)
+        }
+        (_, 2_123, _) => return name(Item::Gtpc, at),
+        (_, 2_152, _) => {
+            name(if bytes.last() == Some(&0) { Item::Gtp } else { Item::Gtpu }, at);
+            match bytes {
+                [flags, ..] if flags & 7 == 0 => bytes.get(8..),
+                [_, _, _, _, _, _, _, _, _, _, _, 0x85, words, ..] => {
+                    name(Item::GtpPsc, at + 12);
+                    bytes.get(12 + 4 * usize::from(*words)..)
+                }
+                _ => bytes.get(12..),
+            }
+        }
+        (_, 4_790, _) => {
+            name(Item::VxlanGpe, at);
+            match bytes.get(3) {
+                Some(3) => return inner(frame, &[], at + 8, headers),
+                _ => bytes.get(8..),
+            }
+        }
+        _ => return,
+    };
+    if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
+        let kind = if inside[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        inner(frame, &[&[0; 12][..], &kind].concat(), frame.len() - inside.len(), headers);
+    }
+}
+
+/// The headers of a packet that begins here, behind the Ethernet header that it lacks.
+fn inner(frame: &[u8], ethernet: &[u8], at: usize, headers: &mut Vec<Named>) {
+    let whole = [ethernet, frame.get(at..).unwrap_or_default()].concat();
+    let skipped = usize::from(!ethernet.is_empty());
+    for (item, bytes, end) in named_headers(&whole).into_iter().skip(skipped) {
+        headers.push((item, bytes, at + end - ethernet.len()));
+    }
+}
+
 fn item_of(kind: LayerKind) -> Option<Item> {
     Some(match kind {
+        LayerKind::Arp => Item::ArpEthIpv4,
+        LayerKind::Auth => Item::Ah,
+        LayerKind::Ipv6Fragment => Item::Ipv6FragExt,
         LayerKind::Ethernet => Item::Eth,
         LayerKind::Geneve => Item::Geneve,
         LayerKind::Gre => Item::Gre,
@@ -177,18 +271,23 @@ fn link() -> Names {
 
 /// IP and what it carries.
 fn network() -> Names {
-    use Item::{Icmp, Icmp6, Ipv4, Ipv6, Tcp, Udp};
+    use Item::{Ah, Esp, Icmp, Icmp6, Ipv4, Ipv6, Ipv6FragExt, Sctp, Tcp, Udp};
     prop_oneof![
         1 => Just(vec![]),
         4 => one_of(&[&[Ipv4], &[Ipv4, Icmp], &[Ipv4, Tcp], &[Ipv4, Udp]]),
         4 => one_of(&[&[Ipv6], &[Ipv6, Icmp6], &[Ipv6, Tcp], &[Ipv6, Udp]]),
+        1 => one_of(&[&[Ipv4, Sctp], &[Ipv4, Esp], &[Ipv4, Ah], &[Ipv6, Sctp], &[Ipv6, Esp]]),
+        1 => one_of(&[&[Ipv6, Ipv6FragExt], &[Ipv6, Ipv6FragExt, Udp], &[Ipv6, Ah]]),
     ]
     .boxed()
 }
 
 /// IP, a tunnel and what is in it.
 fn tunnel() -> Names {
-    use Item::{Eth, Geneve, Gre, GreKey, Ipv4, Ipv6, Mpls, Udp, Vxlan};
+    use Item::{
+        ArpEthIpv4, Eth, Geneve, Gre, GreKey, Gtp, GtpPsc, Gtpc, Gtpu, Ipv4, Ipv6, Mpls, Nvgre,
+        Pppoed, Pppoes, Udp, Vxlan, VxlanGpe,
+    };
     let tunnels = one_of(&[
         &[],
         &[Gre],
@@ -201,12 +300,20 @@ fn tunnel() -> Names {
         &[Udp, Geneve],
         &[Udp, Geneve],
         &[Udp, Mpls],
+        &[Nvgre],
+        &[Udp, VxlanGpe],
+        &[Udp, Gtp],
+        &[Udp, Gtpu],
+        &[Udp, Gtpu, GtpPsc],
+        &[Udp, Gtpc],
     ]);
     let inside = prop_oneof![3 => network(), 2 => chain(behind_eth(), network())].boxed();
     let over_ip = chain(one_of(&[&[Ipv4], &[Ipv6]]), chain(tunnels, inside));
     let labels = chain(Just(vec![Mpls]), network());
     let nested = Just(vec![Ipv4, Udp, Vxlan, Eth, Ipv4, Gre]);
-    prop_oneof![10 => over_ip, 1 => labels, 1 => nested].boxed()
+    let session = chain(Just(vec![Pppoes]), network());
+    let others = one_of(&[&[ArpEthIpv4], &[ArpEthIpv4], &[Pppoed]]);
+    prop_oneof![10 => over_ip, 1 => labels, 1 => nested, 1 => session, 1 => others].boxed()
 }
 
 /// Ethernet and its tags inside a tunnel.
@@ -276,7 +383,12 @@ fn value(field: &Field) -> impl Strategy<Value = u128> + use<> {
         (_, "type") if field.bits == 8 => &[0, 8, 128],
         (_, "type" | "inner_type") => &[0, 0x0800, 0x86dd, 0x0806, 0x8100, 0x88a8, 0x8847],
         (_, "protocol") => &[0, 0x0800, 0x86dd, 0x6558, 0x8847],
-        (_, "proto") => &[0, 1, 4, 6, 17, 41, 44, 47, 58, 60, 132],
+        (_, "proto" | "next_hdr") => &[0, 1, 4, 6, 17, 41, 44, 47, 50, 51, 58, 60, 132],
+        (_, "spi" | "tag") => &[0, 1, 0x0101_0101, 0x0505_0505],
+        (_, "teid" | "tni") => &[0, 5, 0xff_ffff],
+        (_, "msg_type") => &[1, 255],
+        (_, "v_pt_rsv_flags") => &[0x30, 0x34, 0x36],
+        (_, "frag_data") => &[0, 1, 8],
         (_, "src" | "dst") => &[0, 53, 1_024, 4_789, 6_081, 6_635],
         (_, "vni" | "value" | "label") => &[0, 5, 0xff_ffff],
         (_, "version_ihl") => &[0x45, 0x46],

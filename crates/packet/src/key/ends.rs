@@ -2,10 +2,10 @@
 //!
 //! A header ends where its own bytes do. IPv4, TCP and GENEVE say how long they are, and so include
 //! their options; all others end behind their fixed part: IPv6 before its extension headers, GRE
-//! before what is optional in it.
+//! and GTP before what is optional in them, AH before its check value.
 
-use super::deep::{ETHER_BRIDGED, GRE, PORT_GENEVE, ethernet, tunnel};
-use super::walk::{ETHER_IPV4, ICMP, ICMPV6, TCP, UDP, Walked, walk_packet};
+use super::deep::{AH, ESP, ETHER_BRIDGED, GRE, PORT_GENEVE, ethernet, tunnel};
+use super::walk::{ETHER_IPV4, ICMP, ICMPV6, SCTP, TCP, UDP, Walked, walk_packet};
 use super::{Depth, KeyLine, field};
 
 /// A place in a frame that bytes are counted from.
@@ -16,13 +16,13 @@ pub enum End {
     Frame,
     /// Behind the outer IP header.
     Ip,
-    /// Behind the outer TCP, UDP, ICMP or ICMPv6.
+    /// Behind the outer TCP, UDP, SCTP, ICMP, ICMPv6, ESP or AH.
     Transport,
     /// Behind the four bytes of GRE.
     Gre,
     /// Behind the key of GRE.
     GreKey,
-    /// Behind VXLAN or GENEVE.
+    /// Behind VXLAN, VXLAN-GPE, GENEVE or GTP.
     Tunnel,
     /// Behind the first MPLS label.
     Label,
@@ -30,7 +30,7 @@ pub enum End {
     Inside,
     /// Behind the IP header inside the tunnel.
     InnerIp,
-    /// Behind the TCP, UDP, ICMP or ICMPv6 inside the tunnel.
+    /// Behind the TCP, UDP, SCTP, ICMP, ICMPv6, ESP or AH inside the tunnel.
     InnerTransport,
 }
 
@@ -90,12 +90,13 @@ impl Ends {
         let is_v4 = key[field::ETHER_TYPE] == ETHER_IPV4;
         let len = if is_v4 { u32::from(walked.ip[0] & 0xf) * 4 } else { 40 };
         self.put(ip, Some(start(frame, walked.ip) + len));
-        let Some(segment) = walked.rest.filter(|_| has(Depth::Transport)) else { return };
+        let Some(segment) = walked.rest else { return };
         let len = match key[field::PROTOCOL.start] {
             // A header of less than 20 bytes is none: then it does not say where it ends.
             TCP => segment.get(12).map(|byte| u32::from(byte >> 4) * 4).filter(|len| *len >= 20),
-            UDP | ICMP => Some(8),
+            UDP | ICMP | ESP => Some(8),
             ICMPV6 => Some(4),
+            SCTP | AH => Some(12),
             _ => None,
         };
         self.put(transport, len.map(|len| start(frame, segment) + len));

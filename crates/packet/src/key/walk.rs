@@ -10,7 +10,7 @@ pub(super) const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
 const ETHER_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
-const SCTP: u8 = 132;
+pub(super) const SCTP: u8 = 132;
 pub(super) const ICMP: u8 = 1;
 pub(super) const ICMPV6: u8 = 58;
 /// IPv6 extension headers that are walked over (RFC 8200 §4).
@@ -33,8 +33,8 @@ pub(super) struct Walked<'f> {
     /// What is behind the last of Ethernet, tags, IP and its extensions that was read; `None` where
     /// no header follows: a later fragment, or a header that is cut off or of another version.
     pub(super) rest: Option<&'f [u8]>,
-    /// Whether a fragment header of IPv6 was read.
-    pub(super) has_fragment_header: bool,
+    /// The first fragment header of IPv6 that was read.
+    pub(super) fragment_header: Option<&'f [u8; 8]>,
 }
 
 /// Any frame, header by header.
@@ -106,7 +106,7 @@ fn walk_ipv4<'f>(line: &mut KeyLine, packet: &'f [u8]) -> Walked<'f> {
     if let Some(segment) = segment {
         walk_transport(line, head[9], ICMP, segment);
     }
-    Walked { ip: packet, rest: segment, has_fragment_header: false }
+    Walked { ip: packet, rest: segment, fragment_header: None }
 }
 
 #[inline(always)]
@@ -134,7 +134,8 @@ fn walk_ipv6<'f>(line: &mut KeyLine, packet: &'f [u8]) -> Walked<'f> {
         let Some(extension) = rest.first_chunk::<8>() else {
             return walked;
         };
-        walked.has_fragment_header |= next == FRAGMENT;
+        walked.fragment_header =
+            walked.fragment_header.or(Some(extension).filter(|_| next == FRAGMENT));
         let later_fragment = next == FRAGMENT && (extension[2] != 0 || extension[3] & 0xf8 != 0);
         // Offset 0 and no more to come is a whole packet (RFC 6946).
         let more_fragments = next == FRAGMENT && extension[3] & 1 != 0;

@@ -51,6 +51,18 @@ pub enum ItemKind {
     Tag,
     Raw,
     Nvgre,
+    Sctp,
+    Esp,
+    Ah,
+    ArpEthIpv4,
+    Ipv6FragExt,
+    Pppoed,
+    Pppoes,
+    VxlanGpe,
+    Gtp,
+    Gtpc,
+    Gtpu,
+    GtpPsc,
 }
 
 /// `enum nl_action_kind`, in its order.
@@ -63,6 +75,7 @@ pub enum ActionKind {
     Drop,
     Flag,
     Jump,
+    MacSwap,
     Mark,
     Meter,
     NvgreDecap,

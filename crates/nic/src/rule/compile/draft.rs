@@ -1,5 +1,6 @@
 //! A pattern while its items are added: the bytes of header keys that it requires.
 
+mod less_common;
 mod range;
 mod raw;
 
@@ -24,6 +25,7 @@ const ETHER_IPV4: u16 = 0x0800;
 const ETHER_IPV6: u16 = 0x86dd;
 const ETHER_BRIDGED: u16 = 0x6558;
 const PORT_VXLAN: u16 = 4_789;
+const PORT_GPE: u16 = 4_790;
 const PORT_GENEVE: u16 = 6_081;
 const PORT_MPLS: u16 = 6_635;
 const GRE_KEY_BIT: u8 = 0x20;
@@ -120,9 +122,7 @@ impl Draft {
             (Item::Eth, Some(tunnel)) => self.enter(tunnel, item, &[ETHER_BRIDGED]),
             (Item::Ipv4, Some(tunnel)) => self.enter(tunnel, item, &[ETHER_IPV4, ETHER_BRIDGED]),
             (Item::Ipv6, Some(tunnel)) => self.enter(tunnel, item, &[ETHER_IPV6, ETHER_BRIDGED]),
-            (Item::Gre | Item::GreKey | Item::Vxlan | Item::Geneve | Item::Mpls, _)
-                if self.level == INNER =>
-            {
+            (item, _) if self.level == INNER && less_common::is_outer(item) => {
                 Err(self.not_supported(item, "inside a tunnel"))
             }
             _ => Ok(()),
@@ -214,6 +214,16 @@ impl Draft {
                 self.port(read.item, PORT_GENEVE)?;
                 self.tunnel(read, extra::GENEVE, GENEVE)
             }
+            Item::Sctp | Item::Esp | Item::Ah => self.numbered(read),
+            Item::ArpEthIpv4 => self.arp(read),
+            Item::Ipv6FragExt => self.fragment_header(read),
+            Item::Pppoed | Item::Pppoes => self.pppoe(read),
+            Item::Nvgre => self.nvgre(read),
+            Item::VxlanGpe => {
+                self.port(read.item, PORT_GPE)?;
+                self.tunnel(read, extra::VXLAN_GPE, VXLAN)
+            }
+            Item::Gtp | Item::Gtpc | Item::Gtpu | Item::GtpPsc => self.gtp(read),
             Item::Mpls => self.mpls(read),
             Item::Meta => self.fields(read, META, EXTRA),
             Item::Tag => self.tag(read),

@@ -5,16 +5,24 @@ use crate::rule::item::{Item, ItemMatch};
 
 /// The headers that may come right before an item.
 fn behind(item: Item) -> &'static [Item] {
-    use Item::{Eth, Geneve, Gre, GreKey, Ipv4, Ipv6, Mpls, Udp, Vlan, Vxlan};
+    use Item::{
+        Eth, Geneve, Gre, GreKey, Gtp, GtpPsc, Gtpu, Ipv4, Ipv6, Ipv6FragExt, Mpls, Nvgre, Pppoes,
+        Udp, Vlan, Vxlan, VxlanGpe,
+    };
     match item {
-        Eth => &[Gre, GreKey, Vxlan, Geneve],
-        Vlan => &[Eth, Vlan],
-        Ipv4 | Ipv6 => &[Eth, Vlan, Ipv4, Ipv6, Gre, GreKey, Vxlan, Geneve, Mpls],
+        Eth => &[Gre, GreKey, Nvgre, Vxlan, VxlanGpe, Geneve],
+        Vlan | Item::ArpEthIpv4 | Item::Pppoed | Pppoes => &[Eth, Vlan],
+        Ipv4 | Ipv6 => &[
+            Eth, Vlan, Pppoes, Ipv4, Ipv6, Gre, GreKey, Nvgre, Vxlan, VxlanGpe, Gtp, Gtpu, GtpPsc,
+            Geneve, Mpls,
+        ],
         Item::Icmp => &[Ipv4],
         Item::Icmp6 => &[Ipv6],
-        Item::Tcp | Udp | Gre => &[Ipv4, Ipv6],
+        Ipv6FragExt => &[Ipv6],
+        Item::Tcp | Udp | Item::Sctp | Item::Esp | Item::Ah | Gre | Nvgre => &[Ipv4, Ipv6],
         GreKey => &[Gre],
-        Vxlan | Geneve => &[Udp],
+        Vxlan | VxlanGpe | Geneve | Gtp | Item::Gtpc | Gtpu => &[Udp],
+        GtpPsc => &[Gtp, Gtpu],
         Mpls => &[Eth, Vlan, Udp, Gre, GreKey],
         Item::Meta | Item::Tag | Item::Raw => &[],
     }
@@ -39,8 +47,16 @@ pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileErro
     }
     let before = header_before(items, index);
     // An `eth` without fields may be left out, and so may all headers before a transport header.
-    let outer = before.unwrap_or(Item::Eth);
-    let may_begin = matches!(item, Item::Eth | Item::Tcp | Item::Udp | Item::Icmp | Item::Icmp6);
+    let outer = match before.unwrap_or(Item::Eth) {
+        // What follows IPv6 follows its fragment header too; only the first such header counts, and
+        // IP in fragments of IP is left out.
+        Item::Ipv6FragExt if !matches!(item, Item::Ipv4 | Item::Ipv6 | Item::Ipv6FragExt) => {
+            Item::Ipv6
+        }
+        before => before,
+    };
+    let may_begin =
+        matches!(item, Item::Eth | Item::Tcp | Item::Udp | Item::Sctp | Item::Icmp | Item::Icmp6);
     let is_first = may_begin && before.is_none();
     if !item.is_header() || is_first || behind(item).contains(&outer) {
         return Ok(());

@@ -19,11 +19,16 @@ const ETHER_MPLS: (u16, u16) = (0x8840, 0xfff0);
 /// A key, no route, and version 0.
 const GRE_WITH_KEY: (u16, u16) = (0x2000, 0x6007);
 /// Destination ports of the tunnels in UDP.
-const PORTS: [(u8, u16); 3] =
-    [(extra::VXLAN, 4_789), (extra::GENEVE, 6_081), (extra::MPLS_LABEL, 6_635)];
+const PORTS: [(u8, u16); 4] = [
+    (extra::VXLAN, 4_789),
+    (extra::VXLAN_GPE, 4_790),
+    (extra::GENEVE, 6_081),
+    (extra::MPLS_LABEL, 6_635),
+];
+/// Destination ports of GTP.
+const GTP_PORTS: [(u8, u16); 2] = [(extra::IS_GTPU, 2_152), (extra::IS_GTPC, 2_123)];
 const ALL_DEPTHS: u8 = Depth::TcpFlags as u8;
-const ALL_TUNNELS: u8 =
-    extra::GRE | extra::GRE_KEY | extra::VXLAN | extra::GENEVE | extra::MPLS_LABEL;
+const ALL_TUNNELS: u8 = u8::MAX;
 
 /// Values of a packet's header keys, and which bits of them count.
 pub(super) struct Asked {
@@ -96,6 +101,11 @@ impl Asked {
         let protocol = self.number(OUTER, place::PROTOCOL) as u8;
         for (bit, port) in PORTS {
             if protocol == UDP && has(self, bit) {
+                self.two(OUTER, place::DPORT, (port, u16::MAX));
+            }
+        }
+        for (bit, port) in GTP_PORTS {
+            if self.has(EXTRA, extra::OUTER + extra::KNOWN, bit) {
                 self.two(OUTER, place::DPORT, (port, u16::MAX));
             }
         }

@@ -18,10 +18,12 @@ pub(super) const NAMES: &[&str] = &[
     "end",
     "flag",
     "jump",
+    "mac_swap",
     "mark",
     "meter",
     "nvgre_decap",
     "nvgre_encap",
+    "of_dec_nw_ttl",
     "of_pop_vlan",
     "of_push_vlan",
     "of_set_vlan_pcp",
@@ -82,7 +84,8 @@ pub(super) fn read_actions(
             "represented_port" => Action::Port(number_u16(words, "ethdev_port_id")?),
             "queue" => Action::Queue(number_u16(words, "index")?),
             "rss" => Action::Rss(Box::new(rss::read_rss(words)?)),
-            "dec_ttl" => alone(words, Action::DecTtl)?,
+            "dec_ttl" | "of_dec_nw_ttl" => alone(words, Action::DecTtl)?,
+            "mac_swap" => alone(words, Action::MacSwap)?,
             "nvgre_decap" => alone(words, Action::NvgreDecap)?,
             "vxlan_decap" => alone(words, Action::VxlanDecap)?,
             "of_pop_vlan" => alone(words, Action::PopVlan)?,
@@ -96,11 +99,13 @@ pub(super) fn read_actions(
                 Action::SetTag { index, data, mask }
             }
             "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
-            word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
             word => match (saved_headers.action(words, word)?, read_set(words, word)?) {
                 (Some(action), _) => action,
                 (None, Some(set)) => Action::Set(set),
-                (None, None) => return Err(words.unknown(NAMES, one_of(NAMES))),
+                (None, None) => match known::refusal(known::ACTIONS, word) {
+                    Some(refusal) => return Err(words.not_supported(refusal)),
+                    None => return Err(words.unknown(NAMES, one_of(NAMES))),
+                },
             },
         };
         if let Some(reason) = action.problem() {

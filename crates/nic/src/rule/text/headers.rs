@@ -7,8 +7,8 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::one_of;
 use super::words::{Words, mac};
+use super::{known, one_of};
 use crate::limits::ENCAP_LEN_MAX;
 use crate::rule::Action;
 use crate::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
@@ -238,7 +238,7 @@ fn index(words: &mut Words<'_>) -> Result<usize, TextError> {
 }
 
 /// The words that may follow `set`.
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "nvgre",
     "nvgre-with-vlan",
     "raw_decap",
@@ -275,14 +275,31 @@ pub(super) fn begin(words: &mut Words<'_>) -> Result<Begun, TextError> {
                 false => Ok(Begun::Raw { encap, index: 0, first: Some(first.to_owned()) }),
             }
         }
-        _ => Err(words.unknown(NAMES, one_of(NAMES))),
+        word => match known::refusal(known::SETS, word) {
+            Some(refusal) => Err(words.not_supported(format!("set {refusal}"))),
+            None => Err(words.unknown(NAMES, one_of(NAMES))),
+        },
     }
 }
 
 /// Checks raw headers, once the last of them was read.
 pub(super) fn check_raw(words: &Words<'_>, items: &[ItemMatch]) -> Result<(), TextError> {
-    let is_odd =
-        |item: &&ItemMatch| !item.item.is_header() || matches!(item.item, Item::Icmp | Item::Icmp6);
+    let is_odd = |item: &&ItemMatch| {
+        !matches!(
+            item.item,
+            Item::Eth
+                | Item::Vlan
+                | Item::Ipv4
+                | Item::Ipv6
+                | Item::Tcp
+                | Item::Udp
+                | Item::Gre
+                | Item::GreKey
+                | Item::Vxlan
+                | Item::Geneve
+                | Item::Mpls
+        )
+    };
     if let Some(item) = items.iter().find(is_odd) {
         return Err(words.not_supported(format!("{} among raw headers", item.item.name())));
     }

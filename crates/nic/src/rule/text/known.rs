@@ -1,100 +1,168 @@
-//! What testpmd of DPDK 22.11 knows and this NIC does not support, so that the error can name it.
+//! What testpmd of DPDK 26.11 knows and this NIC does not support, so that the error can name it.
+
+/// A word of testpmd, and why it is refused.
+type RefusedWord = (&'static str, &'static str);
+
+const TEMPLATES: &str = "a program that embeds the card has templates and operation queues \
+                         (`Nic::template_table`, `Nic::operation_queue`); a text has rules alone";
+const SHARED: &str = "each rule of a text has actions of its own";
+const TUNNELS: &str = "the card does not restore the headers of tunnels for a program";
 
 /// Commands of `flow`.
-pub(super) const COMMANDS: &[&str] = &[
-    "actions_template",
-    "configure",
-    "dump",
-    "flex_item",
-    "indirect_action",
-    "info",
-    "pattern_template",
-    "pull",
-    "push",
-    "queue",
-    "template_table",
-    "tunnel",
+pub(super) const COMMANDS: &[RefusedWord] = &[
+    ("actions_template", TEMPLATES),
+    ("configure", TEMPLATES),
+    ("dump", "`flow list` shows the rules"),
+    ("flex_item", "`raw` matches bytes at any place"),
+    ("group", "`flow isolate` says what packets that no rule matches do"),
+    ("hash", TEMPLATES),
+    ("indirect_action", SHARED),
+    ("info", TEMPLATES),
+    ("pattern_template", TEMPLATES),
+    ("pull", TEMPLATES),
+    ("push", TEMPLATES),
+    ("queue", TEMPLATES),
+    ("template_table", TEMPLATES),
+    ("tunnel", TUNNELS),
+];
+
+/// Kinds of headers that `set` saves.
+pub(super) const SETS: &[RefusedWord] = &[
+    ("conntrack", CONNECTIONS),
+    ("ipv6_ext_push", EXTENSIONS),
+    ("ipv6_ext_remove", EXTENSIONS),
+    ("l2_decap", NO_ETHERNET),
+    ("l2_decap-with-vlan", NO_ETHERNET),
+    ("l2_encap", NO_ETHERNET),
+    ("l2_encap-with-vlan", NO_ETHERNET),
+    ("mplsogre_decap", LABELS),
+    ("mplsogre_decap-with-vlan", LABELS),
+    ("mplsogre_encap", LABELS),
+    ("mplsogre_encap-with-vlan", LABELS),
+    ("mplsoudp_decap", LABELS),
+    ("mplsoudp_decap-with-vlan", LABELS),
+    ("mplsoudp_encap", LABELS),
+    ("mplsoudp_encap-with-vlan", LABELS),
+    ("sample_actions", SAMPLE),
 ];
 
 /// Attributes of a rule.
-pub(super) const ATTRIBUTES: &[&str] = &["egress", "transfer", "tunnel_match", "tunnel_set"];
+pub(super) const ATTRIBUTES: &[RefusedWord] = &[
+    ("egress", "the card has rules for packets that it receives, and none for those that it sends"),
+    ("transfer", "the card has no embedded switch; `represented_port` sends by another port"),
+    ("tunnel_match", TUNNELS),
+    ("tunnel_set", TUNNELS),
+    ("user_id", "a new rule has the number that `create` prints"),
+];
+
+const NEIGHBOURS: &str = "match bytes with `icmp6 / raw relative is 1`";
+const BYTES: &str = "no key has its fields; match bytes with `raw`";
+const METADATA: &str = "rules match `meta` and `tag`";
+const NO_SWITCH: &str = "the card has no embedded switch";
 
 /// Items of a pattern.
-pub(super) const ITEMS: &[&str] = &[
-    "ah",
-    "any",
-    "arp_eth_ipv4",
-    "conntrack",
-    "e_tag",
-    "ecpri",
-    "esp",
-    "flex",
-    "fuzzy",
-    "geneve-opt",
-    "gre_option",
-    "gtp",
-    "gtp_psc",
-    "gtpc",
-    "gtpu",
-    "higig2",
-    "icmp6_nd_na",
-    "icmp6_nd_ns",
-    "icmp6_nd_opt",
-    "icmp6_nd_opt_sla_eth",
-    "icmp6_nd_opt_tla_eth",
-    "integrity",
-    "invert",
-    "ipv6_ext",
-    "ipv6_frag_ext",
-    "l2tpv2",
-    "l2tpv3oip",
-    "mark",
-    "meter",
-    "nvgre",
-    "pfcp",
-    "port_id",
-    "port_representor",
-    "ppp",
-    "pppoe_proto_id",
-    "pppoed",
-    "pppoes",
-    "represented_port",
-    "sctp",
-    "vxlan-gpe",
+pub(super) const ITEMS: &[RefusedWord] = &[
+    ("aggr_affinity", NO_SWITCH),
+    ("any", "name the header"),
+    ("compare", "the card compares fields with values, and not with each other"),
+    ("conntrack", CONNECTIONS),
+    ("e_tag", BYTES),
+    ("ecpri", BYTES),
+    ("flex", BYTES),
+    ("fuzzy", "the card compares exactly"),
+    ("geneve-opt", BYTES),
+    ("gre_option", "name `gre` and `gre_key`"),
+    ("higig2", BYTES),
+    ("ib_bth", BYTES),
+    ("icmp6_echo_reply", NEIGHBOURS),
+    ("icmp6_echo_request", NEIGHBOURS),
+    ("icmp6_nd_na", NEIGHBOURS),
+    ("icmp6_nd_ns", NEIGHBOURS),
+    ("icmp6_nd_opt", NEIGHBOURS),
+    ("icmp6_nd_opt_sla_eth", NEIGHBOURS),
+    ("icmp6_nd_opt_tla_eth", NEIGHBOURS),
+    ("integrity", "the card checks no checksums before it matches"),
+    ("invert", "a pattern says what a packet has; put a rule of better priority before it"),
+    ("ipv6_ext", "`ipv6 proto` is the protocol after the extension headers"),
+    ("ipv6_routing_ext", BYTES),
+    ("l2tpv2", BYTES),
+    ("l2tpv3oip", BYTES),
+    ("mark", METADATA),
+    ("meter", METADATA),
+    ("nsh", BYTES),
+    ("pfcp", BYTES),
+    ("port_id", NO_SWITCH),
+    ("port_representor", NO_SWITCH),
+    ("ppp", BYTES),
+    ("pppoe_proto_id", "`pppoes / ipv4` and `pppoes / ipv6` say it"),
+    ("ptype", "name the headers"),
+    ("quota", METADATA),
+    ("random", "the card draws no numbers"),
+    ("represented_port", NO_SWITCH),
+    ("tx_queue", "the card has rules for packets that it receives"),
 ];
 
+const CONNECTIONS: &str = "the card keeps no state of connections";
+const LABELS: &str = "the card adds and removes no labels; `raw_encap` and `raw_decap` do";
+const NO_ETHERNET: &str = "every packet of the card has Ethernet";
+const EXTENSIONS: &str = "the card changes no extension headers";
+const COLOURS: &str = "a packet has no colour after its meter; `meter` drops what exceeds it";
+const QUOTAS: &str = "the card has no quotas; `meter` limits a rate";
+const NUMBERS: &str = "the card sets no numbers of TCP";
+const SAMPLE: &str = "the card makes no copies of packets";
+const FUNCTIONS: &str = "the card has no physical and virtual functions; `represented_port` sends \
+                         by another port";
+
 /// Actions.
-pub(super) const ACTIONS: &[&str] = &[
-    "age_update",
-    "color",
-    "conntrack",
-    "conntrack_update",
-    "dec_tcp_ack",
-    "dec_tcp_seq",
-    "inc_tcp_ack",
-    "inc_tcp_seq",
-    "indirect",
-    "l2_decap",
-    "l2_encap",
-    "mac_swap",
-    "meter_mark",
-    "modify_field",
-    "mplsogre_decap",
-    "mplsogre_encap",
-    "mplsoudp_decap",
-    "mplsoudp_encap",
-    "of_dec_nw_ttl",
-    "of_pop_mpls",
-    "of_push_mpls",
-    "passthru",
-    "pf",
-    "port_representor",
-    "sample",
-    "send_to_kernel",
-    "set_meta",
-    "set_tag",
-    "vf",
+pub(super) const ACTIONS: &[RefusedWord] = &[
+    ("age_update", "`flow update` replaces the actions of a rule"),
+    ("color", COLOURS),
+    ("conntrack", CONNECTIONS),
+    ("conntrack_update", CONNECTIONS),
+    ("dec_tcp_ack", NUMBERS),
+    ("dec_tcp_seq", NUMBERS),
+    ("inc_tcp_ack", NUMBERS),
+    ("inc_tcp_seq", NUMBERS),
+    ("indirect", SHARED),
+    ("indirect_list", SHARED),
+    ("ipv6_ext_push", EXTENSIONS),
+    ("ipv6_ext_remove", EXTENSIONS),
+    ("jump_to_table_index", TEMPLATES),
+    ("l2_decap", NO_ETHERNET),
+    ("l2_encap", NO_ETHERNET),
+    ("meter_mark", COLOURS),
+    ("meter_mark_conf", COLOURS),
+    ("modify_field", "write the action of the field, such as `set_ttl` or `set_ipv4_src`"),
+    ("mplsogre_decap", LABELS),
+    ("mplsogre_encap", LABELS),
+    ("mplsoudp_decap", LABELS),
+    ("mplsoudp_encap", LABELS),
+    ("nat64", "the card does not translate between IPv4 and IPv6"),
+    ("of_pop_mpls", LABELS),
+    ("of_push_mpls", LABELS),
+    ("passthru", "one rule of a group acts on a packet; `jump` goes on in a greater group"),
+    ("pf", FUNCTIONS),
+    (
+        "port_representor",
+        "the card has no embedded switch; `rss` delivers to the queues of this port",
+    ),
+    ("quota_create", QUOTAS),
+    ("quota_update", QUOTAS),
+    ("sample", SAMPLE),
+    (
+        "send_to_kernel",
+        "no driver of the kernel shares the card; `represented_port` sends by a port",
+    ),
+    ("shared_indirect", SHARED),
+    ("skip_cman", "the card has no congestion management"),
+    ("vf", FUNCTIONS),
 ];
+
+/// The error's text for a word of a list.
+pub(super) fn refusal(list: &[RefusedWord], word: &str) -> Option<String> {
+    let found = list.iter().find(|(name, _)| *name == word);
+    found.map(|(name, reason)| format!("{name}: {reason}"))
+}
 
 /// Hash types of the action `rss`.
 pub(super) const HASH_TYPES: &[&str] = &[

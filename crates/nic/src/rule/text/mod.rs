@@ -381,8 +381,8 @@ impl Parser {
 
     fn flow(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
         let command = words.next();
-        if known::COMMANDS.contains(&command) {
-            return Err(words.not_supported(format!("flow {command}")));
+        if let Some(refusal) = known::refusal(known::COMMANDS, command) {
+            return Err(words.not_supported(format!("flow {refusal}")));
         }
         if !COMMANDS.contains(&command) {
             return Err(words.unknown(COMMANDS, one_of(COMMANDS)));
@@ -475,10 +475,10 @@ impl Parser {
                     let reason = "no direction: write `ingress` before `pattern`".to_owned();
                     return Err(words.error(Problem::Unfit { reason }));
                 }
-                word if known::ATTRIBUTES.contains(&word) => {
-                    return Err(words.not_supported(word));
-                }
-                _ => return Err(words.unknown(ATTRIBUTES, one_of(ATTRIBUTES))),
+                word => match known::refusal(known::ATTRIBUTES, word) {
+                    Some(refusal) => return Err(words.not_supported(refusal)),
+                    None => return Err(words.unknown(ATTRIBUTES, one_of(ATTRIBUTES))),
+                },
             }
         }
         self.pattern(words)?;
@@ -513,8 +513,10 @@ impl Parser {
                     return Err(words.expected(format!("`{end}`")));
                 }
                 None if word == "void" => words.keyword("/")?,
-                None if known::ITEMS.contains(&word) => return Err(words.not_supported(word)),
                 None => {
+                    if let Some(refusal) = known::refusal(known::ITEMS, word) {
+                        return Err(words.not_supported(refusal));
+                    }
                     let mut names = Item::ALL.map(Item::name).to_vec();
                     names.extend(["void", end]);
                     return Err(words.unknown(&names, one_of(&names)));
@@ -559,7 +561,7 @@ fn query_action(words: &mut Words<'_>) -> Result<Queried, TextError> {
     match words.next() {
         "age" => Ok(Queried::Age),
         "count" => Ok(Queried::Count),
-        word if known::ACTIONS.contains(&word) || action::NAMES.contains(&word) => {
+        word if action::NAMES.contains(&word) || known::refusal(known::ACTIONS, word).is_some() => {
             Err(words.not_supported(format!("query {word}")))
         }
         _ => Err(words.unknown(&["age", "count"], "`age` or `count`".to_owned())),
@@ -729,5 +731,7 @@ impl fmt::Display for Command<'_> {
     }
 }
 
+#[cfg(test)]
+mod breadth_tests;
 #[cfg(test)]
 mod tests;

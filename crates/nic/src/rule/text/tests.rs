@@ -242,13 +242,25 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "`age timeout 0`: a timeout is 1 to 16777215 seconds",
     ),
     ("flow create 0 pattern end actions end", "no direction: write `ingress` before `pattern`"),
-    ("flow create 0 egress pattern end actions end", "not supported: egress"),
+    (
+        "flow create 0 egress pattern end actions end",
+        "not supported: egress: the card has rules for packets that it receives, and none for those \
+         that it sends",
+    ),
+    (
+        "flow create 0 ingress transfer pattern end actions end",
+        "not supported: transfer: the card has no embedded switch; `represented_port` sends by \
+         another port",
+    ),
     (
         "flow create 0 ingress eth",
         "expected `group`, `ingress`, `pattern` or `priority`, found \
                                    `eth`",
     ),
-    ("flow create 0 ingress pattern sctp / end actions end", "not supported: sctp"),
+    (
+        "flow create 0 ingress pattern pfcp / end actions end",
+        "not supported: pfcp: no key has its fields; match bytes with `raw`",
+    ),
     ("flow create 0 ingress pattern et / end actions end", "`et` is short for `eth`: write it out"),
     (
         "flow create 0 ingress pattern udp sport is 1 / end actions end",
@@ -450,8 +462,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mark`, `meter`, \
-         `nvgre_decap`, `nvgre_encap`, `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, \
+        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mac_swap`, `mark`, `meter`, \
+         `nvgre_decap`, `nvgre_encap`, `of_dec_nw_ttl`, `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, \
          `of_set_vlan_vid`, `port_id`, `queue`, `raw_decap`, `raw_encap`, `represented_port`, \
          `rss`, `set_ipv4_dscp`, `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, \
          `set_ipv6_dst`, `set_ipv6_src`, `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, \
@@ -486,8 +498,25 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "flow create 0 ingress pattern eth / end actions set_mac_src addr 1 / end",
         "expected `mac_addr` or `/`, found `addr`",
     ),
-    ("flow create 0 ingress pattern eth / end actions mac_swap / end", "not supported: mac_swap"),
-    ("flow create 0 ingress pattern eth / end actions vf id 1 / end", "not supported: vf"),
+    (
+        "flow create 0 ingress pattern eth / end actions passthru / end",
+        "not supported: passthru: one rule of a group acts on a packet; `jump` goes on in a greater \
+         group",
+    ),
+    (
+        "flow create 0 ingress pattern eth / end actions vf id 1 / end",
+        "not supported: vf: the card has no physical and virtual functions; `represented_port` \
+         sends by another port",
+    ),
+    (
+        "flow queue 0 create 0 template_table 1 pattern_template 0",
+        "not supported: flow queue: a program that embeds the card has templates and operation \
+         queues (`Nic::template_table`, `Nic::operation_queue`); a text has rules alone",
+    ),
+    (
+        "set sample_actions 0 mark id 1 / end",
+        "not supported: set sample_actions: the card makes no copies of packets",
+    ),
     ("flow create 0 ingress pattern eth / end actions flag on / end", "expected `/`, found `on`"),
     (
         "flow create 0 ingress pattern eth / end actions count identifier 1 / end",
@@ -627,6 +656,7 @@ proptest! {
             Action::Flag,
             Action::Mark(group),
             Action::DecTtl,
+            Action::MacSwap,
             Action::NvgreDecap,
             Action::VxlanDecap,
             Action::PopVlan,

@@ -36,7 +36,9 @@ impl Draft {
             }
             let last = last | free;
             match (item, field.name) {
-                (Item::Tcp | Item::Udp, name @ ("src" | "dst")) if self.level == OUTER => {
+                (Item::Tcp | Item::Udp | Item::Sctp, name @ ("src" | "dst"))
+                    if self.level == OUTER =>
+                {
                     let port = usize::from(name == "dst");
                     self.ranges[port] = Some(first as u16..=last as u16);
                     field.put(&mut read.mask, 0);
@@ -83,13 +85,21 @@ impl Draft {
 
     /// The first bit of a field that can have a range, counted through all header keys.
     fn place_of(&self, read: &ItemMatch, field: &Field) -> Result<Option<usize>, CompileError> {
+        let less_common = self.ranged_places(read.item);
         let (places, key): (Places<'_>, usize) = match read.item {
             Item::Ipv4 => (IPV4, self.level),
             Item::Ipv6 => (IPV6, self.level),
             Item::Vlan => (VLAN.get(self.tags).copied().unwrap_or_default(), self.level),
             Item::Tcp | Item::Udp => (UDP, self.level),
             Item::GreKey => (GRE_KEY, EXTRA),
-            Item::Vxlan => (VXLAN, EXTRA),
+            Item::Vxlan | Item::VxlanGpe => (VXLAN, EXTRA),
+            // Its ports are ranges of the key; its tag has a place that it may lack.
+            Item::Sctp if field.bit_offset < 32 => (UDP, self.level),
+            Item::Esp | Item::Ah | Item::ArpEthIpv4 | Item::Ipv6FragExt => {
+                (&less_common.0, less_common.1)
+            }
+            Item::Pppoed | Item::Pppoes | Item::Nvgre => (&less_common.0, less_common.1),
+            Item::Gtp | Item::Gtpc | Item::Gtpu | Item::GtpPsc => (&less_common.0, less_common.1),
             Item::Geneve => (GENEVE, EXTRA),
             Item::Mpls => (MPLS, EXTRA),
             Item::Meta => (META, EXTRA),
@@ -103,7 +113,7 @@ impl Draft {
                 let index = self.tag_index(read)?;
                 return Ok(Some((first + 4 * index) * 8));
             }
-            Item::Eth | Item::Gre | Item::Raw => return Ok(None),
+            Item::Eth | Item::Gre | Item::Raw | Item::Sctp => return Ok(None),
         };
         let has = |(first, bytes): &&(usize, std::ops::Range<usize>)| {
             let end = first + bytes.len() * 8;

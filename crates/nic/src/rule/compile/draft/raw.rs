@@ -7,6 +7,12 @@ use crate::limits::RAW_REACH;
 use crate::rule::OUTER;
 use crate::rule::item::{IMAGE_LEN, Item, ItemMatch, RAW_BYTES, RAW_LEN, RAW_LEN_MAX};
 
+/// Whether the keys do not say where a header ends.
+fn has_no_end(item: Item) -> bool {
+    use Item::{ArpEthIpv4, GtpPsc, Ipv6FragExt, Pppoed, Pppoes};
+    matches!(item, ArpEthIpv4 | GtpPsc | Ipv6FragExt | Pppoed | Pppoes)
+}
+
 impl Draft {
     /// Notes where an item that was added ends. Ethernet and its tags have one length, so their
     /// ends are counted from where they begin: then the same bytes make the same pattern.
@@ -19,9 +25,15 @@ impl Draft {
             Item::Ipv4 | Item::Ipv6 => (End::InnerIp, 0),
             Item::Icmp | Item::Icmp6 | Item::Tcp | Item::Udp if is_outer => (End::Transport, 0),
             Item::Icmp | Item::Icmp6 | Item::Tcp | Item::Udp => (End::InnerTransport, 0),
+            Item::Sctp | Item::Esp | Item::Ah if is_outer => (End::Transport, 0),
+            Item::Sctp | Item::Esp | Item::Ah => (End::InnerTransport, 0),
             Item::Gre => (End::Gre, 0),
-            Item::GreKey => (End::GreKey, 0),
-            Item::Vxlan | Item::Geneve => (End::Tunnel, 0),
+            Item::GreKey | Item::Nvgre => (End::GreKey, 0),
+            Item::Vxlan | Item::VxlanGpe | Item::Geneve => (End::Tunnel, 0),
+            Item::Gtp | Item::Gtpc | Item::Gtpu => (End::Tunnel, 0),
+            // `raw` refuses to be relative to these.
+            Item::ArpEthIpv4 | Item::Ipv6FragExt | Item::GtpPsc => return,
+            Item::Pppoed | Item::Pppoes => return,
             Item::Mpls => (End::Label, 0),
             // No headers; and `raw` has said where it ends.
             Item::Meta | Item::Tag | Item::Raw => return,
@@ -42,6 +54,12 @@ impl Draft {
             return Err(self.not_supported(read.item, what));
         }
         let contradiction = |reason| CompileError::Contradiction { index: self.index, reason };
+        if let (true, Some(before)) = (value("relative") != 0, self.before)
+            && has_no_end(before)
+        {
+            let what = format!("relative to {}", before.name());
+            return Err(self.not_supported(read.item, &what));
+        }
         let (bytes, masks) = read.raw_bytes();
         let len = read.spec[RAW_LEN];
         if len == 0 || usize::from(len) > RAW_LEN_MAX {
