@@ -15,12 +15,17 @@ use niclab_packet::wire::{
     ipv6_fragment, mpls, tcp, udp, vlan, vxlan,
 };
 
+use crate::face::ProofResult;
+
 /// What the payload of a probe begins with: behind MPLS the first half byte is no version of IP.
 const MAGIC: [u8; 8] = *b"\xf0nlprobe";
 
 /// Length of the payload, bytes: the magic, the probe's number, and zeros. Every probe is longer
 /// than the shortest frame.
 const PAYLOAD_LEN: usize = 64;
+
+/// How often a kind of rule is tried before it is said to be wrong: it has to be every time.
+const ATTEMPTS: usize = 3;
 
 /// The probes of a rule, without FCS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +56,30 @@ pub fn number(frame: &[u8]) -> Option<u64> {
     let at = frame.windows(MAGIC.len()).position(|bytes| bytes == MAGIC)? + MAGIC.len();
     let number = frame.get(at..)?.first_chunk::<8>()?;
     Some(u64::from_be_bytes(*number))
+}
+
+/// Tries until the result is not "wrong", or was so every time. Frames that do not agree show
+/// nothing.
+///
+/// `attempt` creates the rules anew each time. On a busy machine a late frame looks like one that
+/// was dropped.
+///
+/// # Errors
+/// The first of an attempt.
+pub fn repeated<E>(mut attempt: impl FnMut() -> Result<ProofResult, E>) -> Result<ProofResult, E> {
+    let mut wrong = None;
+    for _ in 0..ATTEMPTS {
+        match (attempt()?, wrong) {
+            (ProofResult::Wrong(what), _) => wrong = Some(what),
+            (result, None) => return Ok(result),
+            (ProofResult::Right { .. }, Some(what)) => {
+                let why = format!("frames do not agree: {what}, and once not");
+                return Ok(ProofResult::NotTried(why));
+            }
+            (other, Some(_)) => return Ok(other),
+        }
+    }
+    Ok(ProofResult::Wrong(wrong.unwrap_or_default()))
 }
 
 fn payload(number: u64) -> Vec<u8> {
@@ -220,6 +249,7 @@ fn filled(layers: &[Layer], items: &[ItemMatch]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::io::BufReader;
 
     use niclab_nic::rule::text::{Command, Commands};
@@ -251,6 +281,23 @@ mod tests {
         }
         assert_eq!(walk(&probes.hit).checksum_errors(), [], "{items:?}");
         probes
+    }
+
+    fn of(results: &[Option<&str>]) -> ProofResult {
+        let mut results = results.iter();
+        let repeated = repeated(|| match results.next().expect("tried too often") {
+            None => Ok::<_, Infallible>(ProofResult::Right { late_ns: 0 }),
+            Some(what) => Ok(ProofResult::Wrong((*what).into())),
+        });
+        repeated.unwrap()
+    }
+
+    #[test]
+    fn a_card_is_accused_only_if_it_is_wrong_every_time() {
+        assert_eq!(of(&[None]), ProofResult::Right { late_ns: 0 });
+        assert_eq!(of(&[Some("a"), Some("b"), Some("c")]), ProofResult::Wrong("c".into()));
+        let doubt = ProofResult::NotTried("frames do not agree: a, and once not".into());
+        assert_eq!(of(&[Some("a"), None]), doubt);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! frames show something: a rule that drops has one to queue 0, any other has one that drops.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::mem::Discriminant;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -28,8 +29,8 @@ const EFFECT_MAX: Duration = Duration::from_secs(1);
 const LOOK: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_millis(200);
 const LOOK_FACTOR: u32 = 20;
 
-/// How often a kind is tried before it is said to be wrong: every time it has to be.
-const ATTEMPTS: usize = 3;
+/// Frames that show how long one takes.
+const TIMED: usize = 3;
 
 /// The group that a rule under test jumps to, where it does.
 const GROUP_BEHIND: u32 = 1 << 10;
@@ -368,29 +369,13 @@ impl Proofs {
         let mut ends = ProbeEnds { outlet, inlet, functions, next: &mut self.next, look };
         let look = *self.look.get_or_insert_with(|| time_to_look(&mut ends));
         ends.look = look;
-        let result = repeated(|| prove(flows, port, claim, &mut ends));
+        let attempt = || Ok::<_, Infallible>(prove(flows, port, claim, &mut ends));
+        let Ok(result) = proof::repeated(attempt);
         let is_templated = claim.calls != PortCalls::Single;
         let proof = RuleProof { rule: claim.text(), is_templated, result };
         self.known.insert(kind, proof.clone());
         proof
     }
-}
-
-/// Tries until the result is not "wrong", or was so every time. Frames that do not agree show
-/// nothing.
-fn repeated(mut attempt: impl FnMut() -> ProofResult) -> ProofResult {
-    let mut wrong = None;
-    for _ in 0..ATTEMPTS {
-        match (attempt(), wrong) {
-            (ProofResult::Wrong(what), _) => wrong = Some(what),
-            (result, None) => return result,
-            (ProofResult::Right { .. }, Some(what)) => {
-                return ProofResult::NotTried(format!("frames do not agree: {what}, and once not"));
-            }
-            (other, Some(_)) => return other,
-        }
-    }
-    wrong.map_or_else(unsent, ProofResult::Wrong)
 }
 
 /// How long to wait for a frame: a port that has no rules shows how long one takes.
@@ -399,7 +384,7 @@ fn time_to_look(ends: &mut ProbeEnds<'_>) -> Duration {
     let Some(probes) = Probes::of(&items, *ends.next) else { return *LOOK.end() };
     *ends.next += 2;
     let mut longest = Duration::ZERO;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..TIMED {
         let begun = Instant::now();
         look(ends, &probes.hit);
         longest = longest.max(begun.elapsed());
@@ -412,26 +397,5 @@ pub fn fault(proof: &RuleProof) -> Option<String> {
     match &proof.result {
         ProofResult::Wrong(what) => Some(format!("accepted and wrong: {what}: {}", proof.rule)),
         ProofResult::Right { .. } | ProofResult::Refused(_) | ProofResult::NotTried(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(results: &[Option<&str>]) -> ProofResult {
-        let mut results = results.iter();
-        repeated(|| match results.next().expect("tried too often") {
-            None => ProofResult::Right { late_ns: 0 },
-            Some(what) => ProofResult::Wrong((*what).into()),
-        })
-    }
-
-    #[test]
-    fn a_card_is_accused_only_if_it_is_wrong_every_time() {
-        assert_eq!(of(&[None]), ProofResult::Right { late_ns: 0 });
-        assert_eq!(of(&[Some("a"), Some("b"), Some("c")]), ProofResult::Wrong("c".into()));
-        let doubt = ProofResult::NotTried("frames do not agree: a, and once not".into());
-        assert_eq!(of(&[Some("a"), None]), doubt);
     }
 }

@@ -77,7 +77,7 @@ impl Proofs {
         let result = match probes(&items, &rule.pattern, self.next) {
             Some(probes) => {
                 rings.drain()?;
-                prove(table, rings, &rule, &probes)?
+                proof::repeated(|| prove(table, rings, &rule, &probes))?
             }
             None => ProofResult::NotTried("niclab has no frame for its pattern".into()),
         };

@@ -389,8 +389,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "ipv4 / tcp / ipv6",
-        "ipv6 stands behind tcp; it belongs behind eth, vlan, pppoes, ipv4, ipv6, gre, gre_key, nvgre, \
-         vxlan, vxlan-gpe, gtp, gtpu, gtp_psc, geneve or mpls",
+        "ipv6 stands behind tcp; it belongs behind eth, vlan, pppoes, ipv4, ipv6, gre, gre_key, \
+         nvgre, vxlan, vxlan-gpe, gtp, gtpu, gtp_psc, geneve or mpls",
     ),
     ("ipv4 proto is 6 / ipv6", "the proto before ipv6 is 6; that of ipv6 is 41"),
     ("ipv4 / ipv4 / ipv4", "not supported: ipv4 behind a tunnel in a tunnel"),

@@ -177,7 +177,7 @@ struct RawTable {
 const _: () = assert!(size_of::<RawItem>() == 152);
 const _: () = assert!(size_of::<RawAction>() == 48);
 const _: () = assert!(size_of::<RawFlowError>() == 140);
-const _: () = assert!(ItemKind::Nvgre as u32 == 16 && ActionKind::VxlanEncap as u32 == 33);
+const _: () = assert!(ItemKind::GtpPsc as u32 == 28 && ActionKind::VxlanEncap as u32 == 34);
 
 unsafe extern "C" {
     fn nl_rule_new(

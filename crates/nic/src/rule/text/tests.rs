@@ -244,8 +244,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("flow create 0 pattern end actions end", "no direction: write `ingress` before `pattern`"),
     (
         "flow create 0 egress pattern end actions end",
-        "not supported: egress: the card has rules for packets that it receives, and none for those \
-         that it sends",
+        "not supported: egress: the card has rules for packets that it receives, and none for \
+         those that it sends",
     ),
     (
         "flow create 0 ingress transfer pattern end actions end",
@@ -462,12 +462,12 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions fly / end",
-        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mac_swap`, `mark`, `meter`, \
-         `nvgre_decap`, `nvgre_encap`, `of_dec_nw_ttl`, `of_pop_vlan`, `of_push_vlan`, `of_set_vlan_pcp`, \
-         `of_set_vlan_vid`, `port_id`, `queue`, `raw_decap`, `raw_encap`, `represented_port`, \
-         `rss`, `set_ipv4_dscp`, `set_ipv4_dst`, `set_ipv4_src`, `set_ipv6_dscp`, \
-         `set_ipv6_dst`, `set_ipv6_src`, `set_mac_dst`, `set_mac_src`, `set_meta`, `set_tag`, \
-         `set_tp_dst`, `set_tp_src`, `set_ttl`, `void`, `vxlan_decap` or \
+        "expected `age`, `count`, `dec_ttl`, `drop`, `end`, `flag`, `jump`, `mac_swap`, `mark`, \
+         `meter`, `nvgre_decap`, `nvgre_encap`, `of_dec_nw_ttl`, `of_pop_vlan`, `of_push_vlan`, \
+         `of_set_vlan_pcp`, `of_set_vlan_vid`, `port_id`, `queue`, `raw_decap`, `raw_encap`, \
+         `represented_port`, `rss`, `set_ipv4_dscp`, `set_ipv4_dst`, `set_ipv4_src`, \
+         `set_ipv6_dscp`, `set_ipv6_dst`, `set_ipv6_src`, `set_mac_dst`, `set_mac_src`, \
+         `set_meta`, `set_tag`, `set_tp_dst`, `set_tp_src`, `set_ttl`, `void`, `vxlan_decap` or \
          `vxlan_encap`, found `fly`",
     ),
     (
@@ -500,8 +500,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions passthru / end",
-        "not supported: passthru: one rule of a group acts on a packet; `jump` goes on in a greater \
-         group",
+        "not supported: passthru: one rule of a group acts on a packet; `jump` goes on in a \
+         greater group",
     ),
     (
         "flow create 0 ingress pattern eth / end actions vf id 1 / end",
