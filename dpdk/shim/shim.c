@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <assert.h>
+#include <dlfcn.h>
 #include <string.h>
 
 #include <rte_dev.h>
@@ -21,6 +22,11 @@ static_assert(sizeof(struct nl_port_shape) == 20, "mirrored in shim/mod.rs");
 static_assert(sizeof(struct nl_rss) == 1168, "mirrored in shim/mod.rs");
 static_assert(sizeof(struct nl_xstat) == 72, "mirrored in shim/mod.rs");
 static_assert(sizeof(((struct rte_eth_xstat_name *)0)->name) == 64, "nl_xstat");
+
+const char *nl_load(const char *path)
+{
+	return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : dlerror();
+}
 
 int nl_init(int argc, char **argv)
 {

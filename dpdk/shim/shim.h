@@ -34,6 +34,9 @@ struct nl_stats {
 	uint64_t tx_errors;
 };
 
+/* Loads a driver before that; NULL, or what is wrong. */
+const char *nl_load(const char *path);
+
 /* Starts the environment; the number of arguments it took, or a negative errno. */
 int nl_init(int argc, char **argv);
 

@@ -1,6 +1,6 @@
 //! What DPDK is started with: the arguments that were given, and what they leave open.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use niclab_device::dpdk::protocol::names_memory;
 
@@ -28,6 +28,8 @@ pub struct Arguments {
     pub wiring: Wiring,
     /// The interface at the kernel's end of a TAP.
     pub tap: Option<String>,
+    /// A driver that is loaded before DPDK starts.
+    pub driver: Option<PathBuf>,
 }
 
 /// Memory for the frame pools, MiB, where nobody says how much.
@@ -76,9 +78,10 @@ impl Arguments {
             add(&["--no-pci"]);
         }
         let mut tap = None;
-        if wiring == Wiring::Niclab && !names(&["-d"]) {
-            add(&["-d", &driver()?]);
-        }
+        let driver = match wiring {
+            Wiring::Niclab if !names(&["-d"]) => Some(driver()?),
+            _ => None,
+        };
         for argument in &given {
             match argument.strip_prefix("--vdev=") {
                 // They would be two loops; the crossed pair is made afterwards.
@@ -101,12 +104,12 @@ impl Arguments {
                 _ => add(&[argument]),
             }
         }
-        Ok(Arguments { list, wiring, tap })
+        Ok(Arguments { list, wiring, tap, driver })
     }
 }
 
 /// The path of niclab's driver: beside this program, or where `dpdk/driver/build` puts it.
-fn driver() -> Result<String, String> {
+fn driver() -> Result<PathBuf, String> {
     let program = std::env::current_exe().ok();
     let directory = program.as_deref().and_then(Path::parent);
     let places = directory.into_iter().flat_map(|directory| {
@@ -114,7 +117,7 @@ fn driver() -> Result<String, String> {
     });
     let found = places.into_iter().find(|path| path.is_file());
     let found = found.and_then(|path| path.canonicalize().ok());
-    found.map(|path| path.display().to_string()).ok_or_else(|| {
+    found.ok_or_else(|| {
         format!("{DRIVER} is not there: dpdk/driver/build builds it; or name it by -d PATH")
     })
 }

@@ -29,7 +29,7 @@ use crate::rss::{self, RssWork};
 use crate::rules::{self, PortCalls, PortRules, QUEUE_SIZE};
 use crate::shim::flow::{self, FlowId, FlowRefusal, Flows};
 use crate::shim::{Dpdk, Pool, Port, PortInfo, PortShape, Refusal, Ring, RxQueue, Stats, TxQueue};
-use crate::translate;
+use crate::{shim, translate};
 
 /// Places of a ring between two ports: a quarter of a millisecond at 16 million frames a second.
 const RING_SLOTS: u16 = 4096;
@@ -129,6 +129,9 @@ impl DpdkBed {
     pub fn open(open: &Open) -> Result<DpdkBed, DeviceError> {
         let bad = |reason: String| DeviceError::BadName { text: open.name.clone(), reason };
         let arguments = Arguments::complete(&open.arguments, &open.cores).map_err(bad)?;
+        if let Some(driver) = &arguments.driver {
+            shim::load(driver).map_err(|refusal| bad(refusal.0))?;
+        }
         let dpdk = Dpdk::start(&arguments.list).map_err(|refusal| bad(refusal.0))?;
         let ports = Ports::find(&dpdk, &arguments, open)?;
         let mut bed = DpdkBed {

@@ -11,6 +11,8 @@ pub mod flow;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::{MaybeUninit, size_of};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -119,6 +121,7 @@ const _: () = assert!(size_of::<RawPortInfo>() == 108);
 const _: () = assert!(size_of::<Stats>() == 48);
 
 unsafe extern "C" {
+    fn nl_load(path: *const c_char) -> *const c_char;
     fn nl_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
     fn nl_version() -> *const c_char;
     fn nl_attach(device: *const c_char) -> c_int;
@@ -180,6 +183,18 @@ fn check(what: &str, result: c_int) -> Result<(), Refusal> {
 
 /// DPDK, started. There is one for a process, and what it makes lives as long as the process.
 pub struct Dpdk(());
+
+/// Loads a driver, before DPDK starts. DPDK itself (`-d`) refuses a file below a directory that
+/// everybody can write to, such as one that is unpacked in `/tmp`; this one lies beside the program.
+pub fn load(driver: &Path) -> Result<(), Refusal> {
+    let path = CString::new(driver.as_os_str().as_bytes());
+    let path = path.map_err(|e| Refusal(format!("{}: {e}", driver.display())))?;
+    // SAFETY: the path is a C string; the driver's constructors only enter it into DPDK's lists.
+    let error = NonNull::new(unsafe { nl_load(path.as_ptr()) }.cast_mut());
+    // SAFETY: an error is a C string of this thread.
+    let text = |error: NonNull<c_char>| unsafe { CStr::from_ptr(error.as_ptr()) };
+    error.map_or(Ok(()), |error| Err(Refusal(text(error).to_string_lossy().into_owned())))
+}
 
 impl Dpdk {
     /// Starts it; it pins the calling thread to its first core.
