@@ -483,6 +483,10 @@ static int read_port(const char *key, const char *value, void *to)
 	struct nl_device *device = to;
 
 	RTE_SET_USED(key);
+	if (value == NULL) {
+		NL_LOG(ERR, "port has no value; give port=memory, for example\n");
+		return -EINVAL;
+	}
 	if (device->port_name[0] != '\0') {
 		NL_LOG(ERR, "port is given twice; give it once\n");
 		return -EINVAL;
@@ -501,9 +505,14 @@ static int read_queues(const char *key, const char *value, void *to)
 {
 	struct nl_device *device = to;
 	char *end;
-	unsigned long queues = strtoul(value, &end, 10);
+	unsigned long queues;
 
 	RTE_SET_USED(key);
+	if (value == NULL) {
+		NL_LOG(ERR, "queues has no value; give a number from 1 to %d\n", NL_QUEUES_MAX);
+		return -EINVAL;
+	}
+	queues = strtoul(value, &end, 10);
 	if (*value == '\0' || *end != '\0' || queues < 1 || queues > NL_QUEUES_MAX) {
 		NL_LOG(ERR, "queues=%s: give a number from 1 to %d\n", value, NL_QUEUES_MAX);
 		return -EINVAL;

@@ -132,7 +132,6 @@ void nl_drain(struct rte_ring *ring);
 	 RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY | RTE_ETH_RSS_L4_SRC_ONLY |             \
 	 RTE_ETH_RSS_L4_DST_ONLY)
 uint32_t nl_rss_types(uint64_t types);
-uint64_t nl_rss_types_of(uint32_t types);
 int nl_rss_apply(struct nl_device *device, const struct rte_eth_rss_conf *conf);
 int nl_rss_hash_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
 int nl_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);

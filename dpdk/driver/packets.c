@@ -252,7 +252,8 @@ static uint64_t checksum_flags(const struct rte_mbuf *packet)
 	if (RTE_ETH_IS_IPV4_HDR(type)) {
 		const struct rte_ipv4_hdr *ipv4 = ip;
 
-		if (rte_be_to_cpu_16(ipv4->total_length) > rest || lens.l3_len < sizeof(*ipv4))
+		if (rte_be_to_cpu_16(ipv4->total_length) > rest || lens.l3_len < sizeof(*ipv4) ||
+		    lens.l3_len > rte_be_to_cpu_16(ipv4->total_length))
 			return 0;
 		is_good = rte_raw_cksum(ipv4, lens.l3_len) == 0xffff;
 		flags |= is_good ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : RTE_MBUF_F_RX_IP_CKSUM_BAD;
@@ -299,8 +300,8 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 			: device->wires;
 	uint16_t taken = 0, came = 0;
 
-	if (step > 1)
-		taken = rte_ring_sc_dequeue_burst(queue->ring, (void **)packets, count, NULL);
+	/* A queue alone has packets here, too, if the other end has more wires than room was left. */
+	taken = rte_ring_sc_dequeue_burst(queue->ring, (void **)packets, count, NULL);
 	for (uint16_t wire = queue->id; wire < wires; wire += step) {
 		struct rte_mbuf *arrived[NICLAB_BURST];
 		/* A queue that others keep full still classifies some frames of its own wires. */
@@ -334,6 +335,28 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 /* Flags of packets for which there is something left to do. */
 #define NL_TX_WORK (RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK)
 
+/* Whether the lengths of a packet's IP header lie within the packet, which sums up what they say. */
+static int is_whole_ip(const struct rte_mbuf *m)
+{
+	const uint32_t rest = m->l2_len < m->data_len ? m->data_len - m->l2_len : 0;
+
+	if (m->ol_flags & RTE_MBUF_F_TX_IPV6) {
+		const struct rte_ipv6_hdr *ipv6 =
+			rte_pktmbuf_mtod_offset(m, const struct rte_ipv6_hdr *, m->l2_len);
+
+		return rest >= sizeof(*ipv6) && m->l3_len >= sizeof(*ipv6) && m->l3_len <= rest &&
+		       sizeof(*ipv6) + rte_be_to_cpu_16(ipv6->payload_len) <= rest &&
+		       sizeof(*ipv6) + rte_be_to_cpu_16(ipv6->payload_len) >= m->l3_len + 8u;
+	}
+	const struct rte_ipv4_hdr *ipv4 =
+		rte_pktmbuf_mtod_offset(m, const struct rte_ipv4_hdr *, m->l2_len);
+
+	return rest >= sizeof(*ipv4) && m->l3_len >= sizeof(*ipv4) &&
+	       rte_ipv4_hdr_len(ipv4) <= m->l3_len && m->l3_len <= rest &&
+	       rte_be_to_cpu_16(ipv4->total_length) <= rest &&
+	       rte_be_to_cpu_16(ipv4->total_length) >= m->l3_len + 8u;
+}
+
 /* Does in software what the program left to the card. Returns 0, or -1 for a packet that cannot be
  * sent. `packet` may change. */
 static int finish_packet(struct rte_mbuf **packet)
@@ -344,13 +367,14 @@ static int finish_packet(struct rte_mbuf **packet)
 		if (rte_vlan_insert(packet) != 0)
 			return -1;
 		m = *packet;
-		m->l2_len += RTE_VLAN_HLEN;
 	}
 	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m) != 0)
 		return -1;
 	const uint64_t l4 = m->ol_flags & RTE_MBUF_F_TX_L4_MASK;
 	const uint32_t headers = m->l2_len + m->l3_len;
-	if (m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM && m->data_len >= headers) {
+	if ((l4 || m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) && !is_whole_ip(m))
+		return -1;
+	if (m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM) {
 		struct rte_ipv4_hdr *ip =
 			rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, m->l2_len);
 
@@ -372,6 +396,23 @@ static int finish_packet(struct rte_mbuf **packet)
 	return 0;
 }
 
+/* Whether somebody else may have the bytes of a packet, too. */
+static inline int is_shared(const struct rte_mbuf *packet)
+{
+	return !RTE_MBUF_DIRECT(packet) || rte_mbuf_refcnt_read(packet) != 1;
+}
+
+/* A copy of a packet that others have, too: the other end writes into what it receives. */
+static struct rte_mbuf *own_packet(struct rte_mbuf *packet)
+{
+	struct rte_mbuf *copy = rte_pktmbuf_copy(packet, packet->pool, 0, UINT32_MAX);
+
+	if (copy == NULL)
+		return NULL;
+	rte_pktmbuf_free(packet);
+	return copy;
+}
+
 /* Finishes the packets that need it; drops those that cannot be sent. Returns how many are left. */
 static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, uint16_t count,
 			struct rte_mbuf **ready)
@@ -381,6 +422,16 @@ static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, ui
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *packet = packets[i];
 
+		if (unlikely(is_shared(packet))) {
+			struct rte_mbuf *own = own_packet(packet);
+
+			if (own == NULL) {
+				queue->dropped++;
+				rte_pktmbuf_free(packet);
+				continue;
+			}
+			packet = own;
+		}
 		if (unlikely(packet->nb_segs > 1 || packet->ol_flags & NL_TX_WORK) &&
 		    finish_packet(&packet) != 0) {
 			queue->dropped++;
@@ -440,12 +491,14 @@ uint16_t nl_tx_burst_memory(void *opaque, struct rte_mbuf **packets, uint16_t co
 	}
 	uint64_t flags = 0, bytes = 0;
 	uint16_t segments = 1;
+	int shared = 0;
 	for (uint16_t i = 0; i < count; i++) {
 		flags |= packets[i]->ol_flags;
 		segments |= packets[i]->nb_segs;
+		shared |= is_shared(packets[i]);
 		bytes += packets[i]->pkt_len;
 	}
-	if (likely(segments == 1 && !(flags & NL_TX_WORK)))
+	if (likely(segments == 1 && !shared && !(flags & NL_TX_WORK)))
 		return send_plain(queue, wire, packets, count, bytes);
 	while (sent < count) {
 		uint16_t more = send_some(queue, wire, packets + sent, count - sent);

@@ -197,6 +197,36 @@ static int flow_get_aged(struct rte_eth_dev *dev, void **contexts, uint32_t coun
 	return (int)(count == 0 ? aged : RTE_MIN(aged, (size_t)count));
 }
 
+/* Refuses END and VOID, which are no action; the cause is the program's, not our list. */
+static int is_no_action(const struct nl_actions *to, const struct rte_flow_action *action,
+			struct rte_flow_error *error)
+{
+	if (to->count == 1)
+		return 0;
+	return rte_flow_error_set(error, EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+				  "this is no action that can be indirect");
+}
+
+/* Gives an indirect age another timeout; DPDK has a structure of its own for that. */
+static int update_age(struct nl_device *device, struct rte_flow_action_handle *handle,
+		      const struct rte_flow_update_age *update, struct rte_flow_error *error)
+{
+	struct niclab_error why;
+	const struct niclab_action action = {
+		.kind = NICLAB_ACTION_KIND_AGE,
+		.value = update->timeout,
+	};
+
+	if (update->touch)
+		return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, update,
+					  "niclab does not start an age anew");
+	if (!update->timeout_valid)
+		return 0;
+	int result = niclab_action_update(device->nic, (uintptr_t)handle, &action, &why);
+
+	return nl_flow_failed(result, &why, NULL, NULL, error);
+}
+
 struct rte_flow_action_handle *nl_action_handle_create(struct rte_eth_dev *dev,
 						       const struct rte_flow_indir_action_conf *conf,
 						       const struct rte_flow_action *action,
@@ -217,7 +247,8 @@ struct rte_flow_action_handle *nl_action_handle_create(struct rte_eth_dev *dev,
 				   "indirect actions are for ingress");
 		return NULL;
 	}
-	if (nl_translate_actions(device, list, NL_VALUES_ALL, &to, error) != 0)
+	if (nl_translate_actions(device, list, NL_VALUES_ALL, &to, error) != 0 ||
+	    is_no_action(&to, action, error))
 		return NULL;
 	if (to.has_age)
 		niclab_set_time(device->nic, nl_now_ns());
@@ -242,12 +273,19 @@ int nl_action_handle_update(struct rte_eth_dev *dev, struct rte_flow_action_hand
 			    const void *update, struct rte_flow_error *error)
 {
 	struct nl_device *device = nl_device_of(dev);
+	struct niclab_age age;
+	struct niclab_error not_age;
+
+	if (niclab_action_age(device->nic, (uintptr_t)handle, &age, &not_age) == 0)
+		return update_age(device, handle, update, error);
 	const struct rte_flow_action *action = update;
 	const struct rte_flow_action list[2] = {*action, {.type = RTE_FLOW_ACTION_TYPE_END}};
 	struct nl_actions to;
 	struct niclab_error why;
 	int result = nl_translate_actions(device, list, NL_VALUES_ALL, &to, error);
 
+	if (result == 0)
+		result = is_no_action(&to, action, error);
 	if (result != 0)
 		return result;
 	result = niclab_action_update(device->nic, (uintptr_t)handle, to.actions, &why);

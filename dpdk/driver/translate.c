@@ -396,7 +396,9 @@ static int translate_rss(const struct rte_flow_action_rss *from, struct niclab_r
 	default:
 		return -1;
 	}
-	return from->level <= 2 && from->queue_num <= UINT16_MAX ? 0 : -1;
+	return from->level <= 2 && from->queue_num <= UINT16_MAX && !(from->types & ~NL_RSS_TYPES)
+		       ? 0
+		       : -1;
 }
 
 /* Actions with numbers or bytes; 1 for any other action, or a negative error. */
@@ -522,8 +524,12 @@ int nl_translate_actions(const struct nl_device *device, const struct rte_flow_a
 
 		if (result > 0)
 			return action_failed(from, ENOTSUP, "niclab does not have this action", error);
-		if (result < 0)
+		if (result < 0) {
+			/* The cause is the program's action, not our copy of it. */
+			if (error != NULL)
+				error->cause = from;
 			return result;
+		}
 	}
 	return 0;
 }

@@ -549,13 +549,19 @@ int nl_flow_queues_max(uint16_t port, uint32_t *queues, uint32_t *size,
 int nl_flow_configure(uint16_t port, uint16_t queues, uint32_t size, uint32_t rules_max,
 		      struct nl_flow_error *error)
 {
-	const struct rte_flow_port_attr attr = { .nb_counters = rules_max,
-						 .nb_aging_objects = rules_max };
+	struct rte_flow_port_info info = { 0 };
+	struct rte_flow_queue_info queue_info = { 0 };
+	struct rte_flow_port_attr attr = { 0 };
 	const struct rte_flow_queue_attr queue = { .size = size };
 	const struct rte_flow_queue_attr *list[RTE_MAX_LCORE];
 	struct rte_flow_error said = { 0 };
 	int result;
 
+	result = rte_flow_info_get(port, &info, &queue_info, &said);
+	if (result < 0)
+		return note(error, result, &said);
+	attr.nb_counters = RTE_MIN(rules_max, info.max_nb_counters);
+	attr.nb_aging_objects = RTE_MIN(rules_max, info.max_nb_aging_objects);
 	if (queues > RTE_MAX_LCORE)
 		queues = RTE_MAX_LCORE;
 	for (uint16_t i = 0; i < queues; i++)
@@ -579,9 +585,15 @@ static struct rte_flow_actions_template *actions_template(uint16_t port,
 	struct rte_flow_action masks[64];
 	uint16_t count = 0;
 
-	do {
+	while (rule->actions[count].type != RTE_FLOW_ACTION_TYPE_END) {
 		masks[count] = (struct rte_flow_action){ .type = rule->actions[count].type };
-	} while (rule->actions[count].type != RTE_FLOW_ACTION_TYPE_END && ++count < 63);
+		if (++count == RTE_DIM(masks)) {
+			rte_flow_error_set(said, E2BIG, RTE_FLOW_ERROR_TYPE_ACTION_NUM, NULL,
+					   "niclab makes templates of at most 63 actions");
+			return NULL;
+		}
+	}
+	masks[count] = (struct rte_flow_action){ .type = RTE_FLOW_ACTION_TYPE_END };
 	return rte_flow_actions_template_create(port, &attr, rule->actions, masks, said);
 }
 

@@ -225,18 +225,18 @@ int nl_port_firmware(uint16_t port, char *text, uint32_t len)
 
 int nl_port_xstats(uint16_t port, struct nl_xstat *stats, uint32_t max)
 {
-	struct rte_eth_xstat values[256];
-	struct rte_eth_xstat_name names[256];
+	struct rte_eth_xstat values[1024];
+	struct rte_eth_xstat_name names[1024];
 	int count;
 
 	if (max > RTE_DIM(values))
 		max = RTE_DIM(values);
 	count = rte_eth_xstats_get_names(port, names, max);
 	if (count < 0 || (uint32_t)count > max)
-		return count;
+		return count < 0 ? count : -ENOSPC;
 	count = rte_eth_xstats_get(port, values, max);
 	if (count < 0 || (uint32_t)count > max)
-		return count;
+		return count < 0 ? count : -ENOSPC;
 	for (int i = 0; i < count; i++) {
 		memcpy(stats[i].name, names[values[i].id].name, sizeof(stats[i].name));
 		stats[i].value = values[i].value;

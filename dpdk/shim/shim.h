@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What the Rust side needs of DPDK: its inline functions and macros as plain functions, batches at
- * a time. No logic, no state. Mirrored in helper/src/shim.rs; the sizes are asserted on both sides.
+ * a time. No logic, no state. Mirrored in helper/src/shim/mod.rs; the sizes are asserted on both sides.
  */
 #ifndef NICLAB_SHIM_H
 #define NICLAB_SHIM_H
@@ -113,7 +113,7 @@ struct nl_xstat {
 	uint64_t value;
 };
 
-/* Writes at most max of them; how many there are, or a negative errno. */
+/* Writes all of them; how many, or a negative errno: -ENOSPC if there are more than max or 1,024. */
 int nl_port_xstats(uint16_t port, struct nl_xstat *stats, uint32_t max);
 
 /* Starts a port and makes it take frames for everybody; 0 or a negative errno. */

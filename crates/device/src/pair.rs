@@ -570,7 +570,7 @@ fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
             let time_ns = if is_idle { &mut seen.idle_ns } else { &mut seen.busy_ns };
             *time_ns += turn_ns;
         }
-        if side.beside(frames) > 0 {
+        if now == MEASURED && side.beside(frames) > 0 {
             seen.stalls.resume(clock.now_ns());
         }
     }

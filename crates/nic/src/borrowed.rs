@@ -121,10 +121,13 @@ impl Worker {
     /// If there are more than [`BURST`] frames, or this worker is offline.
     ///
     /// # Safety
-    /// For each frame, `len` bytes from `data` and `headroom` bytes before it are valid for reads
+    /// For each frame, `data` is not null, and `len` bytes from `data` and `headroom` bytes before it are valid for reads
     /// and writes, and nobody else accesses them during the call. No two frames share bytes.
     pub unsafe fn classify_borrowed(&mut self, burst: &mut [BorrowedFrame]) {
         assert!(burst.len() <= BURST, "a burst of more than {BURST} frames");
+        for frame in &mut *burst {
+            (frame.mark, frame.port) = (0, 0);
+        }
         let descs = burst.iter().zip(0..).map(|(frame, index)| Desc::borrowed(index, frame.len));
         let mut descs: ArrayVec<Desc, BURST> = descs.collect();
         let frames = BorrowedFrames(Cell::from_mut(&mut *burst).as_slice_of_cells());

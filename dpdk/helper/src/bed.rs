@@ -152,7 +152,11 @@ impl DpdkBed {
         bed.start(size).map_err(|refusal| broken(open, refusal))?;
         // A port tells only once it is set up, and gets them when it is set up again.
         bed.operation_queues = operation_queues(&bed.ports.device, open.cores.len());
-        if bed.operation_queues.is_ok() {
+        if bed.operation_queues.is_ok()
+            && let Err(refusal) = bed.start(size)
+        {
+            // It has rules without them.
+            bed.operation_queues = Err(no_queues(&refusal.0));
             bed.start(size).map_err(|refusal| broken(open, refusal))?;
         }
         bed.about = about(open, &arguments, &bed).map_err(|r| broken(open, r))?;
@@ -362,8 +366,11 @@ impl DpdkBed {
             Some(core) => TrialPlan::Distinct { work: &mut work, requests: None, core },
         };
         let observed = self.run_pair(load, Some(trial_plan));
+        // Whatever came of the trial, the next one has the RSS of its set-up.
+        let restored = work.restore();
         let mut observation = observed?;
-        work.end(&mut observation)?;
+        restored?;
+        work.enter(&mut observation);
         Ok(observation)
     }
 
@@ -608,6 +615,9 @@ impl Testbed for DpdkBed {
             faults.push(proof.as_ref().and_then(proving::fault));
             report.proofs.extend(proof);
         }
+        // Whatever a proof has left on the port goes with those that made it.
+        drop(flows);
+        let mut flows = self.ports.device.flows();
         let blocks = rules::install(&mut flows, port, &setup.rules, faults, &mut report)?;
         self.rules = Some(PortState { flows, blocks });
         report.rss = (queues > 1).then(|| rss::of_port(&self.ports.device)).flatten();

@@ -100,11 +100,13 @@ fn prove(flows: &mut Flows, port: u16, claim: &Claim<'_>, ends: &mut ProbeEnds<'
     };
     *ends.next += 2;
     let mut made = Vec::new();
-    let mut hits = 0;
+    let mut hits = (0, 0);
     let result = surround(flows, port, claim, &mut made).and_then(|(hit, miss, actions)| {
         // Those around it have to work first: a card that accepts them and does nothing may do so
         // with every rule.
-        if let ProofResult::Wrong(what) = outcome(ends, &probes.hit, None, (miss, miss), &mut 0) {
+        if let ProofResult::Wrong(what) =
+            outcome(ends, &probes.hit, None, (miss, miss), &mut (0, 0))
+        {
             let around = "a rule for every frame beside it is accepted and has no effect";
             return Ok(ProofResult::Wrong(format!("{around}: {what}")));
         }
@@ -119,7 +121,9 @@ fn prove(flows: &mut Flows, port: u16, claim: &Claim<'_>, ends: &mut ProbeEnds<'
         }
         _ => None,
     };
-    let removed = made.into_iter().rev().try_for_each(|id| flows.destroy(id));
+    let removed = made.into_iter().rev().map(|id| flows.destroy(id)).fold(Ok(()), Result::and);
+    // A late probe is no frame of the next trial.
+    drain(ends);
     match (result, removed) {
         (Err(Staging::Refused(refusal)), _) => ProofResult::Refused(refusal.to_string()),
         (Err(Staging::NotTried(why)), _) => ProofResult::NotTried(why),
@@ -129,12 +133,13 @@ fn prove(flows: &mut Flows, port: u16, claim: &Claim<'_>, ends: &mut ProbeEnds<'
 }
 
 /// What a rule's counter has wrong after so many frames; some cards tell it late.
-fn counted(flows: &mut Flows, rule: FlowId, hits: u64) -> Option<ProofResult> {
+fn counted(flows: &mut Flows, rule: FlowId, (hits, sent): (u64, u64)) -> Option<ProofResult> {
     let begun = Instant::now();
     loop {
         let told = flows.count(rule);
         match told {
-            Ok((frames, _)) if frames == hits => return None,
+            // A frame that comes out too late to be a hit is counted, too.
+            Ok((frames, _)) if (hits..=sent).contains(&frames) => return None,
             Ok(_) if begun.elapsed() < EFFECT_MAX => std::thread::sleep(*LOOK.start()),
             Ok((frames, _)) => {
                 let what = format!("its counter says {frames} frames after {hits} that hit it");
@@ -176,7 +181,9 @@ fn surround(
     if claim.group > 0 {
         around(flows, "the jump to its group", (0, 0), Action::Jump(claim.group))?;
     }
-    let below = (claim.group, claim.priority + 1);
+    let lower = claim.priority.checked_add(1);
+    let lower = lower.ok_or_else(|| Staging::NotTried("there is no lower priority".into()))?;
+    let below = (claim.group, lower);
     let (hit, miss) = match fate(claim.actions) {
         Some(Action::Drop) => {
             around(flows, "a rule of lower priority", below, Action::Queue(0))?;
@@ -195,7 +202,7 @@ fn surround(
     let mut actions = claim.actions.to_vec();
     for action in &mut actions {
         if let Action::Jump(group) = action {
-            *group = claim.group + GROUP_BEHIND;
+            *group = claim.group.saturating_add(GROUP_BEHIND);
             around(flows, "a rule behind its jump", (*group, 0), Action::Queue(0))?;
         }
     }
@@ -213,18 +220,19 @@ fn fate(actions: &[Action]) -> Option<&Action> {
     actions.iter().find(is_fate)
 }
 
-/// Sends the frames until they come out where they have to, or the time is over; `hits` counts
-/// those that hit.
+/// Sends the frames until they come out where they have to, or the time is over; counts those that
+/// hit, and those that had to.
 fn outcome(
     ends: &mut ProbeEnds<'_>,
     hitting: &[u8],
     missing: Option<&[u8]>,
     (hit, miss): (WantedExit, WantedExit),
-    hits: &mut u64,
+    (hits, sent): &mut (u64, u64),
 ) -> ProofResult {
     let begun = Instant::now();
     loop {
         let Some(place) = look(ends, hitting) else { return unsent() };
+        *sent += 1;
         *hits += u64::from(hit.is(place));
         let other = match missing {
             None => None,
@@ -272,6 +280,21 @@ impl ProbeExit {
             ProbeExit::Queue(queue) => format!("came to queue {queue}"),
             ProbeExit::Tester => "went back to the tester".into(),
             ProbeExit::Nowhere => "came out nowhere".into(),
+        }
+    }
+}
+
+/// Takes what is still on its way.
+fn drain(ends: &mut ProbeEnds<'_>) {
+    let begun = Instant::now();
+    let mut last = begun;
+    while last.elapsed() < *LOOK.start() && begun.elapsed() < EFFECT_MAX {
+        let found =
+            ends.functions.iter_mut().map(|function| function.probes().len()).sum::<usize>();
+        let back = ends.inlet.poll();
+        ends.inlet.release();
+        if found + back > 0 {
+            last = Instant::now();
         }
     }
 }

@@ -66,7 +66,7 @@ impl RssWork {
         Ok(RssWork {
             port: Arc::clone(port),
             plan,
-            random: RandomRss::new(plan.seed, queues),
+            random: RandomRss::new(plan.seed, queues, first.table.len()),
             rss,
             first,
             clock: Clock::new(),
@@ -91,19 +91,23 @@ impl RssWork {
         }
     }
 
-    /// Enters what was done, and gives the port its RSS back.
+    /// Gives the port its RSS back.
     ///
     /// # Errors
-    /// [`DeviceError::Broken`] where the port does not take it back.
-    pub fn end(self, observation: &mut LoadObservation) -> Result<(), DeviceError> {
-        let reason = self.refusal.map(|refusal| format!("a change was refused: {}", refusal.0));
-        observation.honesty.reasons.extend(reason);
-        observation.rss_changes =
-            Some(RssChanges { changes: self.changes, ..RssChanges::default() });
+    /// [`DeviceError::Broken`] where the port does not take it.
+    pub fn restore(&self) -> Result<(), DeviceError> {
         self.port.set_rss(&self.first).map_err(|refusal| DeviceError::Broken {
             device: "dpdk".into(),
             reason: format!("giving the port its RSS back: {}", refusal.0),
         })
+    }
+
+    /// Enters what was done.
+    pub fn enter(self, observation: &mut LoadObservation) {
+        let reason = self.refusal.map(|refusal| format!("a change was refused: {}", refusal.0));
+        observation.honesty.reasons.extend(reason);
+        observation.rss_changes =
+            Some(RssChanges { changes: self.changes, ..RssChanges::default() });
     }
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use niclab_device::control::{
-    BATCH_MAX, CallResult, InstalledBlock, PlacedResult, PlannedRule, RuleOperation, RuleTarget,
-    Steps,
+    BATCH_MAX, CallResult, InstalledBlock, PREPARED_MAX, PlacedResult, PlannedRule, RuleOperation,
+    RuleTarget, Steps,
 };
 use niclab_device::{
     CallMode, DeviceError, RuleBlock, RuleChangeKind, RuleWork, RulesPlan, SetupReport,
@@ -58,6 +58,8 @@ pub struct PortRules<'f> {
     /// The port's number in DPDK.
     port: u16,
     calls: PortCalls,
+    /// Arguments of calls that were made, to be freed when no call is timed.
+    spent: Vec<FlowRule>,
 }
 
 /// The kind of calls.
@@ -97,10 +99,13 @@ const GONE: u64 = 1 << 63;
 impl<'f> PortRules<'f> {
     /// The rules of this port.
     pub fn new(flows: &'f mut Flows, port: u16, calls: PortCalls) -> PortRules<'f> {
-        PortRules { flows, port, calls }
+        PortRules { flows, port, calls, spent: Vec::with_capacity(PREPARED_MAX) }
     }
 
     fn ready(&mut self, rule: PlannedRule<'_>) -> Ready {
+        if self.spent.len() >= PREPARED_MAX {
+            self.spent.clear();
+        }
         let place = (rule.group, rule.priority);
         match (flow_rule(place, &rule.items(), rule.actions, self.port), self.calls) {
             (Err(unsaid), _) => Ready::Refused(RuleRefusal::Unsaid(unsaid)),
@@ -114,13 +119,20 @@ impl<'f> PortRules<'f> {
 
     fn create(&mut self, ready: Ready) -> Result<Option<FlowId>, RuleRefusal> {
         match ready {
-            Ready::Rule(rule) => Ok(self.flows.create(&rule).map(Some)?),
+            Ready::Rule(rule) => {
+                let made = self.flows.create(&rule);
+                self.spent.push(rule);
+                Ok(made.map(Some)?)
+            }
             Ready::Refused(refusal) => Err(refusal),
             Ready::Templated(_) => Err(RuleRefusal::NotDone),
         }
     }
 
     fn renew(&mut self, id: FlowId, ready: Ready) -> PortResult {
+        if let Ready::Refused(refusal) = ready {
+            return CallResult::of(Err(refusal));
+        }
         if let Err(refusal) = self.flows.destroy(id) {
             return CallResult::of(Err(refusal.into()));
         }
@@ -311,6 +323,8 @@ pub fn target<'f>(
     steps: &Steps<'_, FlowId>,
     queue: Result<u32, FlowRefusal>,
 ) -> Result<PortRules<'f>, DeviceError> {
+    // Memory is not the port's time.
+    flows.reserve(steps.places());
     if plan.calls != CallMode::Queue {
         return Ok(PortRules::new(flows, port, PortCalls::Single));
     }
@@ -318,7 +332,8 @@ pub fn target<'f>(
         DeviceError::lacks(format!("{what}: the port says: {refusal}"))
     };
     let queue = queue.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
-    let rules_max = u32::try_from(2 * steps.len()).unwrap_or(u32::MAX);
+    // A replacement may have both its rules in the table for a moment.
+    let rules_max = u32::try_from(2 * steps.places()).unwrap_or(u32::MAX);
     for sample in steps.samples() {
         let place = (sample.group, sample.priority);
         let rule = flow_rule(place, &sample.items(), sample.actions, port);

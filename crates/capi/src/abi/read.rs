@@ -6,7 +6,9 @@ use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use niclab_nic::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
 use niclab_nic::rule::{Action, Set};
 
-use super::types::{NICLAB_RSS_KEY_LEN_MAX, niclab_action, niclab_item, niclab_rss};
+use super::types::{
+    NICLAB_RSS_KEY_LEN_MAX, niclab_action, niclab_item, niclab_item_kind, niclab_rss,
+};
 use crate::control::GivenActions;
 use crate::failure::{Failure, FailurePart};
 use crate::shapes::{ItemBytes, bytes_len};
@@ -32,6 +34,12 @@ pub unsafe fn slice<'a, T>(list: *const T, len: usize) -> &'a [T] {
     }
 }
 
+/// The item of a kind that `niclab.h` has: the first of [`Item::ALL`], in its order.
+fn item_of(kind: u32) -> Option<Item> {
+    let known = Item::ALL.get(..=niclab_item_kind::Raw as usize)?;
+    known.get(kind as usize).copied()
+}
+
 /// Reads the items of a pattern.
 ///
 /// # Safety
@@ -43,7 +51,7 @@ pub unsafe fn items<'a>(given: &'a [niclab_item], items: &mut Items<'a>) -> Resu
         return Err(Failure::of_item(libc::ENOTSUP, ITEMS_MAX, text));
     }
     for (at, one) in given.iter().enumerate() {
-        let Some(&item) = Item::ALL.get(one.kind as usize) else {
+        let Some(item) = item_of(one.kind) else {
             let text = format!("no item has the kind {}; use one of niclab_item_kind", one.kind);
             return Err(Failure::of_item(libc::ENOTSUP, at, text));
         };
@@ -92,7 +100,7 @@ pub unsafe fn templated_items<'a>(
         return Err(Failure::new(libc::EINVAL, FailurePart::None, text));
     }
     for ((at, one), template) in given.iter().enumerate().zip(template) {
-        if one.kind != template.item as u32 {
+        if item_of(one.kind) != Some(template.item) {
             let text = format!("the template has {} here", template.item.name());
             return Err(Failure::of_item(libc::EINVAL, at, text));
         }
@@ -236,4 +244,35 @@ pub unsafe fn actions(given: &[niclab_action], read: &mut GivenActions) -> Resul
         read.list.push(action);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(kind: u32, bytes: &[u8]) -> niclab_item {
+        let bytes = bytes.as_ptr();
+        niclab_item { kind, spec: bytes, last: std::ptr::null(), mask: bytes }
+    }
+
+    #[test]
+    fn a_rule_of_every_kind_of_item_fits_its_template() {
+        let bytes = [0xff; IMAGE_LEN];
+        for kind in 0..=niclab_item_kind::Raw as u32 {
+            let given = [item(kind, &bytes)];
+            // SAFETY: there are as many bytes as the longest item has.
+            let template = unsafe { template_items(&given) }.unwrap();
+            let mut read = Items::new();
+            // SAFETY: as above.
+            let fits = unsafe { templated_items(&given, &template, &mut read) };
+            assert!(fits.is_ok(), "{}", template[0].item.name());
+            let other = [item((kind + 1) % 16, &bytes)];
+            // SAFETY: as above.
+            let misfit = unsafe { templated_items(&other, &template, &mut Items::new()) };
+            assert!(misfit.is_err(), "{}", template[0].item.name());
+        }
+        let unknown = [item(niclab_item_kind::Raw as u32 + 1, &bytes)];
+        // SAFETY: as above; an unknown kind is not read.
+        assert!(unsafe { template_items(&unknown) }.is_err());
+    }
 }

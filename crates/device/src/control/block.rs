@@ -7,8 +7,9 @@ use niclab_nic::rule::Action;
 use super::{CallResult, Patterns, PlannedRule, RuleOperation, RuleTarget};
 use crate::face::{DeviceError, RuleBlock, SetupReport};
 
-/// Rules that are prepared before they are created, so that only the calls are timed.
-const PREPARED_MAX: usize = 1_024;
+/// Operations that are prepared at most before they are carried out, so that only the calls are
+/// timed.
+pub const PREPARED_MAX: usize = 1_024;
 
 /// The rules of a block, in the order of their patterns.
 pub struct InstalledBlock<I> {

@@ -15,7 +15,7 @@ pub mod threads;
 use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::rule::{Action, Pattern};
 
-pub use block::InstalledBlock;
+pub use block::{InstalledBlock, PREPARED_MAX};
 pub use carrier::Carrier;
 pub use patterns::Patterns;
 pub use requests::OperationRequester;

@@ -17,12 +17,15 @@ const KEY_LEN: usize = 40;
 pub struct RandomRss {
     random: Xoshiro256PlusPlus,
     queues: u16,
+    entries: usize,
 }
 
 impl RandomRss {
-    /// Changes for a device of so many queues, all from this seed.
-    pub fn new(seed: u64, queues: u16) -> RandomRss {
-        RandomRss { random: Xoshiro256PlusPlus::seed_from_u64(seed), queues: queues.max(1) }
+    /// Changes for a device of so many queues, whose table has 1 to [`INDIRECTION_LEN`] entries; all
+    /// from this seed.
+    pub fn new(seed: u64, queues: u16, entries: usize) -> RandomRss {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        RandomRss { random, queues: queues.max(1), entries: entries.clamp(1, INDIRECTION_LEN) }
     }
 
     /// The state of RSS with a random change.
@@ -36,7 +39,7 @@ impl RandomRss {
             }
             Entries => {
                 for _ in 0..self.random.random_range(1..=ENTRIES_MAX) {
-                    let entry = self.random.random_range(0..INDIRECTION_LEN);
+                    let entry = self.random.random_range(0..self.entries);
                     rss.indirection[entry] = self.random.random_range(0..self.queues);
                 }
             }

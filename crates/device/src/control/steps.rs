@@ -116,7 +116,7 @@ impl<'a, I: Copy + PartialEq> Steps<'a, I> {
     }
 
     /// Operations after which a place comes again.
-    pub(super) fn places(&self) -> usize {
+    pub fn places(&self) -> usize {
         self.ids.len().max(1)
     }
 

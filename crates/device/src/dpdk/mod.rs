@@ -6,6 +6,8 @@
 //!
 //! Which ports there are decides what can be measured:
 //!
+//! - `--vdev=net_niclab0`: niclab's own card, and another one at the other end of its memory;
+//! - `--vdev=net_tap0`: a TAP port, and the kernel's end of it;
 //! - `--vdev=net_ring0`: two ports whose queues are two crossed rings in memory, one the tester's,
 //!   one the device's: everything but rules;
 //! - two cards (`-a ADDRESS -a ADDRESS`), cabled: the first is the tester's, the second the device;
@@ -134,7 +136,7 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let rules: u32 = setup.rules.iter().map(RuleBlock::count).sum();
+        let rules = setup.rules.iter().map(RuleBlock::count).fold(0, u32::saturating_add);
         let timeout = ANSWER_TIMEOUT.saturating_add(RULE_TIMEOUT.saturating_mul(rules));
         self.rules = rules;
         match self.process.ask(&Request::Setup(setup.clone()), timeout)? {
@@ -152,9 +154,10 @@ impl Testbed for DpdkBed {
             Task::Plan(plan) => (0, Some(plan)),
             _ => return Err(task.not_supported()),
         };
+        // The rules of the set-up may have to be created anew, behind a proof.
         let operations = plan.map_or(0, |plan| match &plan.work {
-            RuleWork::Create(block) => 2 * block.count(),
-            RuleWork::Change { .. } | RuleWork::Renew { .. } => self.rules,
+            RuleWork::Create(block) => block.count().saturating_mul(2).saturating_add(self.rules),
+            RuleWork::Change { .. } | RuleWork::Renew { .. } => self.rules.saturating_mul(2),
         });
         let offered = Duration::from_nanos(offered_ns);
         let timeout = ANSWER_TIMEOUT

@@ -153,7 +153,10 @@ fn try_both<P: RuleTable>(
     (probes, hit, miss): (&Probes, Exit, Exit),
     made: &mut Vec<u32>,
 ) -> ProofResult {
-    let (group, priority, pattern) = (rule.group, rule.priority + 1, Pattern::any());
+    let Some(priority) = rule.priority.checked_add(1) else {
+        return ProofResult::NotTried("there is no lower priority".into());
+    };
+    let (group, pattern) = (rule.group, Pattern::any());
     let lower = Rule { group, priority, pattern, actions: &[below] };
     match rules::put_last(table, &lower) {
         Ok(place) => made.push(place),
@@ -161,9 +164,11 @@ fn try_both<P: RuleTable>(
             return ProofResult::NotTried(format!("a rule of lower priority is refused: {why}"));
         }
     }
-    // A frame that comes out wrong already shows nothing of the rule.
+    // The one below has to work first: a card that accepts it and does nothing may do so with every
+    // rule.
     if let ProofResult::Wrong(what) = outcome(rings, &probes.hit, None, (miss, miss)) {
-        return ProofResult::NotTried(format!("without the rule, {what}"));
+        let below = "a rule for every frame below it is accepted and has no effect";
+        return ProofResult::Wrong(format!("{below}: {what}"));
     }
     match rules::put_first(table, rule) {
         Ok(place) => made.push(place),

@@ -202,7 +202,8 @@ impl<'a, P: RuleTable> RuleTarget<'a> for TableRules<'_, P> {
 }
 
 /// Creates the rules of a set-up's blocks, the highest priority first, each behind those that were
-/// there. A rule of every frame gets the last place, so that a plan has room before it.
+/// there. A rule of every frame that has the lowest priority gets the last place, so that a plan has
+/// room before it.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for rules of a file, and for several priorities where these go by
@@ -223,6 +224,7 @@ pub(super) fn install<P: RuleTable>(
     }
     let mut installed: Vec<InstalledBlock<u32>> = Vec::new();
     installed.resize_with(blocks.len(), InstalledBlock::default);
+    let last = order.last().copied();
     for at in order {
         let block = &blocks[at];
         let places = match block {
@@ -230,7 +232,8 @@ pub(super) fn install<P: RuleTable>(
                 let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
                 return Err(DeviceError::lacks(capability));
             }
-            RuleBlock::Any { .. } => last_place(card)?,
+            // Only the lowest priority may be behind all others.
+            RuleBlock::Any { .. } if Some(at) == last => last_place(card)?,
             _ => places(card, block.count() as usize, None)?,
         };
         installed[at] = InstalledBlock::install(block, TableRules::new(card, places), report)?;

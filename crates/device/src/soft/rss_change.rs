@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{Balance, Card, CardCounters, CardResult};
 use niclab_load::clock::Clock;
 use niclab_load::{Latency, LoadObservation, QueueReaction, RssChanges};
+use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_packet::flow::FiveTuple;
 
 use super::broken;
@@ -85,7 +86,7 @@ impl<'a> RssControl<'a> {
             card,
             plan,
             clock: Clock::new(),
-            random: RandomRss::new(plan.seed, queues),
+            random: RandomRss::new(plan.seed, queues, INDIRECTION_LEN),
             opened_ns: None,
             asked_ns: None,
             change_ns: 0,
@@ -239,7 +240,7 @@ impl RssPlanResult {
 /// What the card does by itself about a queue that fills.
 pub(super) fn balance(plan: &Plan) -> Option<Balance> {
     let Plan::Rss(plan) = plan else { return None };
-    let mut random = RandomRss::new(!plan.seed, 1);
+    let mut random = RandomRss::new(!plan.seed, 1, INDIRECTION_LEN);
     plan.answer.map(|answer| match answer {
         BalanceMode::Moves => Balance::Moves { save_cores: false },
         BalanceMode::SaveCores => Balance::Moves { save_cores: true },

@@ -268,7 +268,7 @@ fn a_process_that_dies_within_an_experiment_leaves_what_was_measured() {
     let measured = samples.iter().filter(|sample| sample["outcome"] == "measured").count();
     let died = |sample: &Value| text(sample, "reason").contains("SIGABRT");
     assert!(samples.iter().any(died), "{samples:?}");
-    println!("{measured} samples measured beside");
+    assert!(measured > 0, "{samples:?}");
 }
 
 #[test]

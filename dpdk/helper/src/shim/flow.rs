@@ -414,6 +414,7 @@ pub struct TemplatedRule {
 struct FlowTable {
     raw: NonNull<RawTable>,
     shape: Box<[u8]>,
+    rules_max: u32,
 }
 
 /// A place for a rule's handle.
@@ -534,14 +535,15 @@ impl Flows {
     /// Makes a template table for at most `rules_max` rules that differ from this one in values
     /// alone, unless there is one.
     pub fn make_table(&mut self, rule: &FlowRule, rules_max: u32) -> Result<(), FlowRefusal> {
-        if self.tables.iter().any(|table| table.shape == rule.shape) {
+        let fits = |table: &FlowTable| table.shape == rule.shape && table.rules_max >= rules_max;
+        if self.tables.iter().any(fits) {
             return Ok(());
         }
         let mut error = FlowErrorCell::new();
         // SAFETY: as in `create`.
         let raw = unsafe { nl_table_new(self.port, rule.raw(), rules_max, error.at()) };
         let raw = NonNull::new(raw).ok_or_else(|| error.refusal())?;
-        self.tables.push(FlowTable { raw, shape: rule.shape.clone() });
+        self.tables.push(FlowTable { raw, shape: rule.shape.clone(), rules_max });
         Ok(())
     }
 
@@ -551,7 +553,8 @@ impl Flows {
         if self.under_way == 0 {
             self.put.clear();
         }
-        let table = self.tables.iter().position(|table| table.shape == rule.shape)?;
+        // The newest is the largest: a smaller one made no other.
+        let table = self.tables.iter().rposition(|table| table.shape == rule.shape)?;
         Some(TemplatedRule { table, rule })
     }
 

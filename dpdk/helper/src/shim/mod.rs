@@ -409,7 +409,7 @@ impl Port {
 
     /// The counters of its driver, by name.
     pub fn xstats(&self) -> Result<Vec<(String, u64)>, Refusal> {
-        let mut raw = vec![RawXstat { name: [0; 64], value: 0 }; 256];
+        let mut raw = vec![RawXstat { name: [0; 64], value: 0 }; 1_024];
         // SAFETY: the shim writes at most so many.
         let count = unsafe { nl_port_xstats(self.id, raw.as_mut_ptr(), raw.len() as u32) };
         check("reading the driver's counters", count)?;
