@@ -744,7 +744,8 @@ fn attach_tester(dpdk: &Dpdk, interface: &str) -> Result<(), Refusal> {
     // Up, with multicast and broadcast (IFF_UP, IFF_BROADCAST, IFF_MULTICAST of if.h): older
     // kernels take no fan-out of packet sockets for an interface that is down.
     set(format!("/sys/class/net/{interface}/flags"), "0x1003")?;
-    dpdk.attach(&format!("net_af_packet0,iface={interface}"))
+    // Without this option frames go past the filters that the rules of the TAP become.
+    dpdk.attach(&format!("net_af_packet0,iface={interface},qdisc_bypass=0"))
 }
 
 /// Frames the port of a queue had no room for.

@@ -21,8 +21,8 @@ pub struct RandomRss {
 }
 
 impl RandomRss {
-    /// Changes for a device of so many queues, whose table has 1 to [`INDIRECTION_LEN`] entries; all
-    /// from this seed.
+    /// Changes for a device of so many queues, all from this seed. Its table has 1 to
+    /// [`INDIRECTION_LEN`] entries.
     pub fn new(seed: u64, queues: u16, entries: usize) -> RandomRss {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         RandomRss { random, queues: queues.max(1), entries: entries.clamp(1, INDIRECTION_LEN) }

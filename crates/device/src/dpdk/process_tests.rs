@@ -143,9 +143,10 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
     let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
     let with_rule = Setup { rules: vec![rule], ..setup(64) };
     assert_eq!(bed.setup(&with_rule), Err(DeviceError::lacks("rules")));
-    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(DeviceError::lacks("queues")));
+    let two = DeviceError::lacks("2 queues: net_ring_device has 1 receive, 1 transmit");
+    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(two));
     let rules = bed.about().facts.iter().find(|fact| fact.name == "flow rules").unwrap();
-    assert_eq!(rules.value, "rule: Function not implemented");
+    assert!(rules.value.contains("Function not implemented"), "{}", rules.value);
 }
 
 #[test]

@@ -202,8 +202,8 @@ impl<'a, P: RuleTable> RuleTarget<'a> for TableRules<'_, P> {
 }
 
 /// Creates the rules of a set-up's blocks, the highest priority first, each behind those that were
-/// there. A rule of every frame that has the lowest priority gets the last place, so that a plan has
-/// room before it.
+/// there. A rule of every frame gets the last place if it has the lowest priority, so that a plan
+/// has room before it.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for rules of a file, and for several priorities where these go by

@@ -129,9 +129,9 @@ fn a_value_out_of_the_range_of_its_axis_is_refused_in_every_experiment() {
         resolved(crate::experiments::spec(name).unwrap(), &overrides).unwrap_err().to_string()
     };
     assert_eq!(
-        of("rule-rate", &["threads=2", "calls=transaction"]),
-        "rule-rate: calls = transaction: control threads have no transactions: use calls=queue or \
-         calls=single"
+        of("rule-rate", &["threads=2", "calls=single,transaction"]),
+        "rule-rate: calls = single,transaction: control threads have a queue each: use \
+         calls=queue"
     );
     assert_eq!(
         of("rule-update", &["change=mask,values", "calls=queue"]),

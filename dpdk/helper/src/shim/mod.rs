@@ -185,7 +185,7 @@ fn check(what: &str, result: c_int) -> Result<(), Refusal> {
 pub struct Dpdk(());
 
 /// Loads a driver, before DPDK starts. DPDK itself (`-d`) refuses a file below a directory that
-/// everybody can write to, such as one that is unpacked in `/tmp`; this one lies beside the program.
+/// everybody can write to, such as `/tmp`; this one lies beside the program.
 pub fn load(driver: &Path) -> Result<(), Refusal> {
     let path = CString::new(driver.as_os_str().as_bytes());
     let path = path.map_err(|e| Refusal(format!("{}: {e}", driver.display())))?;

@@ -58,7 +58,7 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("stack", "headers that the rules match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
     ("actions", "actions of the rules: queue, mark+queue, mark+set_meta+queue, …"),
     ("calls", "kind of call: single, queue or transaction"),
-    ("threads", "control threads, each with an operation queue or a socket of its own"),
+    ("threads", "control threads, each with an operation queue of its own"),
     ("per_s", "rules created a second while packets probe them"),
     ("core", "the core that creates the rules: same or distinct"),
     ("frame", "frame size of the probes in bytes with FCS, or imix"),

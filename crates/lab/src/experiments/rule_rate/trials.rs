@@ -60,9 +60,10 @@ pub fn places(sweep: &RuleRateSweep) -> Result<Vec<CreatedRules>, SpecError> {
     if threads.is_empty() {
         return Ok(all);
     }
+    // Control threads have a queue each: there are no other calls.
     let of = |threads| all.iter().map(move |one| CreatedRules { threads: Some(threads), ..*one });
     let all = threads.into_iter().flat_map(of);
-    Ok(all.filter(|insertion| insertion.calls != CallMode::Transaction).collect())
+    Ok(all.filter(|insertion| insertion.calls == CallMode::Queue).collect())
 }
 
 impl CreatedRules {
@@ -177,23 +178,17 @@ impl Effect {
 impl Resolver<'_> {
     /// The rules that are created and destroyed.
     pub fn add_created(&mut self, sweeps: &[RuleRateSweep]) -> Result<(), SpecError> {
-        let all = sweeps.iter().map(places).collect::<Result<Vec<_>, SpecError>>()?.concat();
-        // Control threads call through a queue each, and singly where no queue is asked for.
-        let is_queued = |one: &CreatedRules| one.calls == CallMode::Queue;
-        let has_queue = all.iter().any(is_queued);
-        for insertion in all {
-            if insertion.threads.is_some() && has_queue && !is_queued(&insertion) {
-                continue;
+        for insertion in sweeps.iter().map(places) {
+            for insertion in insertion? {
+                let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
+                let plan = index_of(&mut self.run.plans, insertion.plan());
+                let (kind, rate) = (INSERT, PlannedRate::Saturate);
+                let point = insertion.point();
+                self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
             }
-            let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
-            let plan = index_of(&mut self.run.plans, insertion.plan());
-            let (kind, rate) = (INSERT, PlannedRate::Saturate);
-            let point = insertion.point();
-            self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
         }
         if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
-            let remedy =
-                "control threads have no transactions: use calls=queue or calls=single".to_owned();
+            let remedy = "control threads have a queue each: use calls=queue".to_owned();
             let value = first.calls.to_string();
             return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
