@@ -121,9 +121,9 @@ impl Worker {
     /// If there are more than [`BURST`] frames, or this worker is offline.
     ///
     /// # Safety
-    /// For each frame, `data` is not null, and `len` bytes from `data` and `headroom` bytes before it
-    /// are valid for reads and writes, and nobody else accesses them during the call. No two frames
-    /// share bytes.
+    /// For each frame, `data` is not null. The `len` bytes from `data` and the `headroom` bytes
+    /// before it are valid for reads and writes, and nobody else accesses them during the call. No
+    /// two frames share bytes.
     pub unsafe fn classify_borrowed(&mut self, burst: &mut [BorrowedFrame]) {
         assert!(burst.len() <= BURST, "a burst of more than {BURST} frames");
         for frame in &mut *burst {
