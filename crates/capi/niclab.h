@@ -48,7 +48,7 @@
 // The most shared actions.
 #define SHARED_ACTIONS_MAX (1 << 20)
 
-// What an error is about.
+// The part of a call that an error concerns.
 enum niclab_part {
   // Nothing in particular.
   NICLAB_PART_NONE = 0,
@@ -210,7 +210,7 @@ struct niclab_error {
   uint32_t part;
   // Which item or action, from 0.
   uint32_t index;
-  // What is wrong, where, and the remedy; ends with a zero byte.
+  // The fault, its place and the remedy; ends with a zero byte.
   char message[NICLAB_MESSAGE_LEN];
 };
 
@@ -647,7 +647,7 @@ int32_t niclab_isolate(const struct niclab_nic *nic, int32_t on, struct niclab_e
 // `nic` is open, or null.
 uint32_t niclab_rule_count(const struct niclab_nic *nic);
 
-// What a rule that counts has counted since the last reset. `reset` other than 0 resets it.
+// Reads what a rule has counted since the last reset. `reset` other than 0 resets it.
 //
 // # Safety
 // `nic` is open, and the pointers are valid, or null.
@@ -716,7 +716,7 @@ int32_t niclab_action_destroy(const struct niclab_nic *nic,
                               uint64_t handle,
                               struct niclab_error *error);
 
-// What all rules with an indirect counter have counted since the last reset.
+// Reads the counts of all rules with an indirect counter since the last reset.
 //
 // # Safety
 // `nic` is open, and the pointers are valid, or null.

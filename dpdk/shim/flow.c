@@ -474,14 +474,6 @@ int nl_flow_flush(uint16_t port, struct nl_flow_error *error)
 	return result < 0 ? note(error, result, &said) : 0;
 }
 
-int nl_flow_isolate(uint16_t port, bool on, struct nl_flow_error *error)
-{
-	struct rte_flow_error said = { 0 };
-	int result = rte_flow_isolate(port, on, &said);
-
-	return result < 0 ? note(error, result, &said) : 0;
-}
-
 int nl_flow_count(uint16_t port, struct rte_flow *flow, uint64_t *frames, uint64_t *bytes,
 		  struct nl_flow_error *error)
 {

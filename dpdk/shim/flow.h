@@ -144,9 +144,6 @@ int nl_flow_destroy(uint16_t port, struct rte_flow *flow, struct nl_flow_error *
 /* Destroys all rules of a port. */
 int nl_flow_flush(uint16_t port, struct nl_flow_error *error);
 
-/* Sets whether frames that no rule matches are left out. The port is not started. */
-int nl_flow_isolate(uint16_t port, bool on, struct nl_flow_error *error);
-
 /* What a rule has counted: frames and bytes. */
 int nl_flow_count(uint16_t port, struct rte_flow *flow, uint64_t *frames, uint64_t *bytes,
 		  struct nl_flow_error *error);

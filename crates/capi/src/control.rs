@@ -41,7 +41,7 @@ pub struct GivenActions {
     pub age_context: Option<u64>,
 }
 
-/// What a rule has beside what the NIC knows of it.
+/// The part of a rule that the NIC does not have.
 #[derive(Debug)]
 struct Extra {
     /// Reported when the rule is aged.
@@ -293,7 +293,7 @@ impl Control {
         self.shared.destroy(handle)
     }
 
-    /// What the rules of a shared counter have counted.
+    /// Packets and bytes that the rules of a shared counter have counted.
     ///
     /// # Errors
     /// As [`SharedActions::counts`].
@@ -342,7 +342,7 @@ impl Control {
         result
     }
 
-    /// What the NIC knows of a rule, or of all rules, in lines.
+    /// Describes a rule, or all rules, in lines.
     ///
     /// # Errors
     /// `ENOENT` for no rule.
@@ -385,7 +385,7 @@ impl Control {
     }
 }
 
-/// What was counted since.
+/// The difference of two counts.
 pub(crate) fn difference(now: Counts, before: Counts) -> Counts {
     Counts { packets: now.packets - before.packets, bytes: now.bytes - before.bytes }
 }

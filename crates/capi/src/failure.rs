@@ -5,7 +5,7 @@ use niclab_nic::rule::compile::CompileError;
 use niclab_nic::{NicError, RuleError};
 use niclab_port::error::PortError;
 
-/// What a failure is about.
+/// The part of a call that a failure concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FailurePart {
@@ -33,7 +33,7 @@ pub enum FailurePart {
 pub struct Failure {
     /// A positive `errno`.
     pub errno: i32,
-    /// What the failure is about.
+    /// The part of the call that it concerns.
     pub part: FailurePart,
     /// Which item or action, from 0.
     pub index: usize,

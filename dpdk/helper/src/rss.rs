@@ -1,4 +1,4 @@
-//! RSS of the port under test: as it says, and changed while frames flow.
+//! Reads RSS of the port under test, and changes it while frames flow.
 
 use std::sync::Arc;
 

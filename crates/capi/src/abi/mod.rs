@@ -56,7 +56,7 @@ fn null(name: &str) -> Failure {
     Failure::new(libc::EINVAL, FailurePart::None, format!("{name} is null; give a pointer"))
 }
 
-/// What C gives by a pointer.
+/// A value that C gives by a pointer.
 ///
 /// # Safety
 /// `pointer` is null, or valid for reads while the result exists.

@@ -210,7 +210,7 @@ pub unsafe extern "C" fn niclab_rule_count(nic: *const Device) -> u32 {
     unsafe { device(nic) }.map_or(0, |device| lock(&device.control).nic.len())
 }
 
-/// What a rule that counts has counted since the last reset. `reset` other than 0 resets it.
+/// Reads what a rule has counted since the last reset. `reset` other than 0 resets it.
 ///
 /// # Safety
 /// `nic` is open, and the pointers are valid, or null.
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn niclab_action_destroy(
     unsafe { finish((|| lock(&device(nic)?.control).destroy_shared(handle))(), error) }
 }
 
-/// What all rules with an indirect counter have counted since the last reset.
+/// Reads the counts of all rules with an indirect counter since the last reset.
 ///
 /// # Safety
 /// `nic` is open, and the pointers are valid, or null.

@@ -15,7 +15,7 @@ pub const NICLAB_INDIRECTION_LEN: usize = 512;
 /// The longest RSS key, bytes. The shortest is 40.
 pub const NICLAB_RSS_KEY_LEN_MAX: usize = 128;
 
-/// What an error is about.
+/// The part of a call that an error concerns.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum niclab_part {
@@ -46,7 +46,7 @@ pub struct niclab_error {
     pub part: u32,
     /// Which item or action, from 0.
     pub index: u32,
-    /// What is wrong, where, and the remedy; ends with a zero byte.
+    /// The fault, its place and the remedy; ends with a zero byte.
     pub message: [c_char; NICLAB_MESSAGE_LEN],
 }
 
