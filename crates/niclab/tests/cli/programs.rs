@@ -216,7 +216,8 @@ fn program_cost_is_measured_from_end_to_end() {
     let summary: Summary = serde_json::from_str(&text).unwrap();
     assert_eq!(summary.experiments[0].testbeds[0].boxes.len(), 2);
     let ids: Vec<&str> = summary.findings.iter().map(|found| found.id.as_str()).collect();
-    for id in ["soft-header", "soft-lookup-exact-100", "soft-line-rate"] {
+    // Whether a program reaches line rate may stay open: then nothing is said of it.
+    for id in ["soft-header", "soft-lookup-exact-100"] {
         assert!(ids.contains(&id), "{ids:?}");
     }
     let html = fs::read_to_string(path.join("report.html")).unwrap();
