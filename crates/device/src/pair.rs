@@ -256,21 +256,27 @@ impl Trial<'_> {
         let outcome = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
             let mut edges = StageControl::start(scope, &phase, stages)?;
-            if let Some(plan) = plan {
-                let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
-                named.spawn_scoped(scope, move || plan.serve(phase))?;
-            }
+            let planned = match plan {
+                None => None,
+                Some(plan) => {
+                    let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
+                    Some(named.spawn_scoped(scope, move || plan.serve(phase))?)
+                }
+            };
             let _pinned = self.core.map(Pinned::to);
             edges.wait();
             let driven = catch_unwind(AssertUnwindSafe(|| {
                 drive(self.load, self.depth, outlet, &mut *inlet, &mut edges)
             }));
             edges.stop();
-            Ok((driven, edges.seen))
+            // Without this, its panic would be one of this thread.
+            let served = planned.map_or(Ok(()), ScopedJoinHandle::join);
+            Ok((driven, edges.seen, served))
         });
-        let (driven, seen) = outcome.map_err(|error| self.no_thread(&error))?;
+        let (driven, seen, served) = outcome.map_err(|error| self.no_thread(&error))?;
         let driven = driven
             .map_err(|panic| self.broken(format!("the tester panicked: {}", text_of(&*panic))))?;
+        served.map_err(|panic| self.broken(format!("the plan panicked: {}", text_of(&*panic))))?;
         let seen = seen.ok_or_else(|| self.stopped())?;
         let mut observation = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
         seen.enter(&mut observation);
@@ -640,6 +646,7 @@ pub(crate) mod tests {
     fn outcome(
         wire_breaks: bool,
         device_breaks: [bool; 2],
+        plan: Option<PlanThread<'_>>,
     ) -> Result<LoadObservation, DeviceError> {
         let load = Load {
             flows: FlowSpec::default(),
@@ -653,20 +660,40 @@ pub(crate) mod tests {
         };
         let trial = Trial { device: "mock", load: &load, depth: 64, core: None };
         let stages = device_breaks.map(|breaks| Stage::new("stage", None, Idle(breaks)));
-        trial.run((&mut Rings(wire_breaks), &mut Rings(false)), stages.into(), None)
+        trial.run((&mut Rings(wire_breaks), &mut Rings(false)), stages.into(), plan)
     }
 
     #[test]
     fn a_panic_of_either_side_ends_the_trial_with_an_error() {
-        assert!(outcome(false, [false, false]).is_ok());
+        assert!(outcome(false, [false, false], None).is_ok());
         let reason = |outcome: Result<_, _>| match outcome {
             Err(DeviceError::Broken { reason, .. }) => reason,
             other => panic!("{other:?}"),
         };
-        assert_eq!(reason(outcome(true, [false; 2])), "the tester panicked: the wire broke");
+        assert_eq!(reason(outcome(true, [false; 2], None)), "the tester panicked: the wire broke");
         let stopped = "a thread of the device panicked";
-        assert_eq!(reason(outcome(false, [true, false])), stopped);
-        assert_eq!(reason(outcome(false, [false, true])), stopped);
+        assert_eq!(reason(outcome(false, [true, false], None)), stopped);
+        assert_eq!(reason(outcome(false, [false, true], None)), stopped);
+        let plan = PlanThread { core: None, work: &mut BrokenPlan };
+        let planned = reason(outcome(false, [false; 2], Some(plan)));
+        assert_eq!(planned, "the plan panicked: no rules");
+    }
+
+    /// A plan that panics as soon as it begins.
+    struct BrokenPlan;
+
+    impl PlanWork for BrokenPlan {
+        fn opened(&mut self, _at_ns: u64) {
+            panic!("no rules")
+        }
+
+        fn turn(&mut self) -> u64 {
+            0
+        }
+
+        fn is_behind(&self) -> bool {
+            false
+        }
     }
 
     #[test]

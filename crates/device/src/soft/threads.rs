@@ -2,7 +2,7 @@
 //!
 //! The calling thread is the first of them and carries out what all have asked for.
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId};
 
 use super::nic_rules::{TemplateTables, untabled};
 use super::{HOUSEKEEPING_STEPS, broken};
+use crate::control::threads::{StartBarrier, StartGuard};
 use crate::control::{Patterns, Steps, bad};
 use crate::cores::{self, Pinned};
 use crate::face::DeviceError;
@@ -145,52 +146,6 @@ fn carry_out(
     })
 }
 
-/// Threads wait for each other, and begin at one moment or never.
-#[derive(Default)]
-struct StartBarrier {
-    ready: AtomicUsize,
-    /// [`GO`], [`NEVER`], or neither yet.
-    word: AtomicU8,
-}
-
-const GO: u8 = 1;
-const NEVER: u8 = 2;
-
-impl StartBarrier {
-    /// Waits for the word; `true` where it is to begin.
-    fn wait(&self) -> bool {
-        match self.word.load(Ordering::Acquire) {
-            GO => return true,
-            NEVER => return false,
-            _ => self.ready.fetch_add(1, Ordering::Release),
-        };
-        loop {
-            match self.word.load(Ordering::Acquire) {
-                GO => return true,
-                NEVER => return false,
-                _ => thread::yield_now(),
-            }
-        }
-    }
-
-    /// Says the word when so many others wait for it.
-    fn when_ready(&self, others: usize) {
-        while self.ready.load(Ordering::Acquire) < others {
-            thread::yield_now();
-        }
-        self.word.store(GO, Ordering::Release);
-    }
-}
-
-/// Says that there is nothing to begin, where nothing has begun.
-struct StartGuard<'a>(&'a StartBarrier);
-
-impl Drop for StartGuard<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.word.compare_exchange(0, NEVER, Ordering::Release, Ordering::Relaxed);
-    }
-}
-
 /// Says that a thread has come to its end, however it did.
 struct EndGuard<'a>(&'a AtomicUsize);
 
@@ -227,28 +182,5 @@ impl OperationThread {
             self.became.push((done.user as usize, done.result));
         }
         self.at < self.count || self.queue.under_way() > 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_start_together_or_not_at_all() {
-        for is_said in [true, false] {
-            let start = StartBarrier::default();
-            let went = thread::scope(|scope| {
-                let starting = StartGuard(&start);
-                let wait = || scope.spawn(|| start.wait());
-                let others = [wait(), wait(), wait()];
-                if is_said {
-                    start.when_ready(others.len());
-                }
-                drop(starting);
-                others.map(|other| other.join().unwrap())
-            });
-            assert_eq!(went, [is_said; 3]);
-        }
     }
 }
