@@ -19,7 +19,7 @@
 static_assert(sizeof(struct nl_port_info) == 108, "mirrored in shim/mod.rs");
 static_assert(sizeof(struct nl_stats) == 48, "mirrored in shim/mod.rs");
 static_assert(sizeof(struct nl_port_shape) == 20, "mirrored in shim/mod.rs");
-static_assert(sizeof(struct nl_rss) == 1168, "mirrored in shim/mod.rs");
+static_assert(sizeof(struct nl_rss) == 1176, "mirrored in shim/mod.rs");
 static_assert(sizeof(struct nl_xstat) == 72, "mirrored in shim/mod.rs");
 static_assert(sizeof(((struct rte_eth_xstat_name *)0)->name) == 64, "nl_xstat");
 
@@ -168,6 +168,7 @@ int nl_port_rss(uint16_t port, struct nl_rss *rss)
 	if (error)
 		return error;
 	rss->types = hash_types(conf.rss_hf);
+	rss->port_types = conf.rss_hf;
 	rss->key_len = conf.rss_key_len ? conf.rss_key_len : info.hash_key_size;
 	if (rss->key_len > sizeof(rss->key))
 		return -ENOTSUP;
@@ -199,9 +200,11 @@ int nl_port_set_rss(uint16_t port, const struct nl_rss *rss)
 	uint8_t key[sizeof(rss->key)];
 	struct rte_eth_rss_conf conf = { .rss_key = key,
 					 .rss_key_len = (uint8_t)rss->key_len,
-					 .rss_hf = port_hash_types(rss->types) };
+					 .rss_hf = rss->port_types };
 	int error;
 
+	if (!conf.rss_hf)
+		conf.rss_hf = port_hash_types(rss->types);
 	memcpy(key, rss->key, sizeof(key));
 	error = rte_eth_dev_rss_hash_update(port, &conf);
 	if (error || rss->entries == 0)

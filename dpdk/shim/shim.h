@@ -90,7 +90,11 @@ int nl_port_configure(uint16_t port, struct rte_mempool *pool, const struct nl_p
 
 /* How a port spreads frames over its queues. */
 struct nl_rss {
+	/* Hash types in niclab's bits. */
 	uint64_t types;
+	/* The same in DPDK's, with those that niclab has no bits for; where it is set, 0 stands for
+	 * `types`. */
+	uint64_t port_types;
 	uint16_t key_len;
 	/* Entries of the table; 0: unknown. */
 	uint16_t entries;

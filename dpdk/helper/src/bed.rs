@@ -314,7 +314,7 @@ impl DpdkBed {
         let PortState { flows, blocks } = state;
         let (port, queues) = (self.ports.device.number(), self.operation_queues.clone());
         let mut carrier = Carrier::new(plan, (patterns, &blocks[..]), load.duration_ns, |steps| {
-            rules::target(flows, port, plan, steps, queues.map(|_| 0))
+            rules::target(flows, port, plan, steps, queues.map(drop))
         })?;
         let mut requests = core.and_then(|_| carrier.requester());
         let trial_plan = match core {
@@ -349,9 +349,9 @@ impl DpdkBed {
         let steps: Steps<'_, FlowId> = Steps::of(plan, patterns.as_ref(), &[], u64::MAX)?;
         let mut flows: Vec<Flows> = (0..count).map(|_| self.ports.device.flows()).collect();
         let mut targets = Vec::with_capacity(count);
-        for (queue, flows) in (0..).zip(&mut flows) {
+        for flows in &mut flows {
             flows.reserve(steps.len() / count + 1);
-            let (port, queues) = (self.ports.device.number(), queues.clone().map(|_| queue));
+            let (port, queues) = (self.ports.device.number(), queues.clone().map(drop));
             targets.push(rules::target(flows, port, plan, &steps, queues)?);
         }
         threads::operate(targets, &steps, plan.calls, &self.cores)
@@ -449,7 +449,7 @@ impl DpdkBed {
         let patterns = Patterns::of_plan(plan)?;
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         let _pinned = Pinned::to(self.plan_core(plan)?.unwrap_or(self.cores[1]));
-        let queues = queues.map(|_| 0);
+        let queues = queues.map(drop);
         let PortState { flows, blocks } = &mut *state;
         let mut carrier =
             Carrier::new(plan, (patterns.as_ref(), &blocks[..]), u64::MAX, |steps| {
@@ -512,7 +512,7 @@ impl DpdkBed {
             return Ok(());
         };
         let calls = match plan.calls {
-            CallMode::Queue if self.operation_queues.is_ok() => PortCalls::Queue(0),
+            CallMode::Queue if self.operation_queues.is_ok() => PortCalls::Queue,
             _ => PortCalls::Single,
         };
         let (group, priority, _) = block.place().unwrap_or_default();
@@ -552,11 +552,11 @@ fn functions(rx: Vec<RxQueue>, tx: Vec<TxQueue>, size: TrialSize) -> Vec<Forward
     functions.map(|(core, (rx, tx))| Forward::new(rx, tx, size.queues, core == 0)).collect()
 }
 
-/// The operation queues that a port has, as far as there are cores for them; an error where it has
-/// none.
+/// The operation queues that a port has, as far as there are cores for them, and one for the rules
+/// of the set-up; an error where it has none.
 fn operation_queues(port: &Port, cores: usize) -> Result<OperationQueues, FlowRefusal> {
     let (count, size) = port.operation_queues_max()?;
-    let count = count.min(cores as u32) as u16;
+    let count = count.min(cores as u32 + 1) as u16;
     let size = if size == 0 { QUEUE_SIZE } else { size.min(QUEUE_SIZE) };
     Some(OperationQueues { count, size })
         .filter(|queues| queues.count > 0)

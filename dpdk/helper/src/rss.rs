@@ -81,7 +81,10 @@ impl RssWork {
         let rss = self.random.changed(&self.rss, change);
         let entries = self.first.table.len();
         let table = rss.indirection[..entries].to_vec();
-        let set = PortRss { types: rss.types.bits(), key: rss.key.clone(), table };
+        // Types that niclab has no bits for stay, as long as the others do.
+        let is_same = rss.types.bits() == self.first.types;
+        let port_types = if is_same { self.first.port_types } else { 0 };
+        let set = PortRss { types: rss.types.bits(), port_types, key: rss.key.clone(), table };
         match self.port.set_rss(&set) {
             Ok(()) => {
                 self.changes += 1;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use niclab_device::control::{
     BATCH_MAX, CallResult, InstalledBlock, PREPARED_MAX, PlacedResult, PlannedRule, RuleOperation,
@@ -17,7 +17,9 @@ use niclab_nic::rule::Action;
 use niclab_nic::rule::item::ItemMatch;
 use niclab_nic::rule::text::{Command, Commands};
 
-use crate::shim::flow::{self, FlowId, FlowRefusal, FlowRule, Flows, TemplatedRule};
+use crate::shim::flow::{
+    self, FlowId, FlowRefusal, FlowRule, Flows, Origin, PULL_TIMEOUT, TemplatedRule,
+};
 use crate::translate::{Unsaid, flow_rule};
 
 /// Why a rule is not there.
@@ -67,8 +69,8 @@ pub struct PortRules<'f> {
 pub enum PortCalls {
     /// Each operation by a call of its own.
     Single,
-    /// Through this operation queue.
-    Queue(u32),
+    /// Through the operation queue of the rules.
+    Queue,
 }
 
 /// An operation with its arguments.
@@ -90,9 +92,6 @@ pub enum Ready {
 type PortResult = CallResult<FlowId, RuleRefusal>;
 type PortPlacedResult = PlacedResult<FlowId, RuleRefusal>;
 
-/// How long an operation queue may take for its results.
-const PULL_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The mark of the first half of a replacement in a queue.
 const GONE: u64 = 1 << 63;
 
@@ -110,7 +109,7 @@ impl<'f> PortRules<'f> {
         match (flow_rule(place, &rule.items(), rule.actions, self.port), self.calls) {
             (Err(unsaid), _) => Ready::Refused(RuleRefusal::Unsaid(unsaid)),
             (Ok(rule), PortCalls::Single) => Ready::Rule(rule),
-            (Ok(rule), PortCalls::Queue(_)) => match self.flows.templated(rule) {
+            (Ok(rule), PortCalls::Queue) => match self.flows.templated(rule) {
                 Some(rule) => Ready::Templated(rule),
                 None => Ready::Refused(RuleRefusal::Unsaid(Unsaid("rules without a template"))),
             },
@@ -141,7 +140,9 @@ impl<'f> PortRules<'f> {
 
     fn update(&mut self, id: FlowId, ready: Ready) -> PortResult {
         match &ready {
-            Ready::Rule(rule) if flow::has_update() => {
+            Ready::Rule(rule)
+                if flow::has_update() && self.flows.origin(id) == Some(Origin::Call) =>
+            {
                 let updated = self.flows.update(id, rule);
                 CallResult::of(updated.map(|()| Some(id)).map_err(RuleRefusal::from))
             }
@@ -149,31 +150,60 @@ impl<'f> PortRules<'f> {
         }
     }
 
-    /// Puts one operation into a queue; the rule that it makes, or why it was not put.
-    fn put(
-        &mut self,
-        queue: u32,
-        user: u64,
-        call: PortCall,
-    ) -> Result<Option<FlowId>, RuleRefusal> {
+    /// Puts one operation into the queue; `None` and a result where nothing of it is there.
+    fn put(&mut self, at: usize, call: PortCall) -> Result<Put, RuleRefusal> {
+        let user = self.flows.next_user();
+        let put = |stands, waiting| Put {
+            at,
+            user,
+            stands,
+            waiting,
+            refusal: None,
+            is_replacement: false,
+            is_gone: false,
+        };
         let (old, ready) = match call {
             PortCall::Destroy(id) => {
-                self.flows.put_destroy(queue, id, user)?;
-                return Ok(None);
+                self.flows.put_destroy(id, user)?;
+                return Ok(put(None, 1));
             }
             PortCall::Create(ready) => (None, ready),
             PortCall::Update(id, ready) | PortCall::Renew(id, ready) => (Some(id), ready),
         };
-        match ready {
-            Ready::Templated(rule) => {
-                if let Some(old) = old {
-                    self.flows.put_destroy(queue, old, user | GONE)?;
-                }
-                Ok(Some(self.flows.put_create(queue, rule, user)?))
+        let rule = match ready {
+            Ready::Templated(rule) => rule,
+            Ready::Refused(refusal) => return Err(refusal),
+            Ready::Rule(_) => return Err(RuleRefusal::NotDone),
+        };
+        let Some(old) = old else { return Ok(put(Some(self.flows.put_create(rule, user)?), 1)) };
+        self.flows.put_destroy(old, user | GONE)?;
+        // The old rule goes even if the new one is refused.
+        Ok(match self.flows.put_create(rule, user) {
+            Ok(id) => Put { is_replacement: true, ..put(Some(id), 2) },
+            Err(refusal) => {
+                Put { is_replacement: true, refusal: Some(refusal.into()), ..put(None, 1) }
             }
-            Ready::Refused(refusal) => Err(refusal),
-            Ready::Rule(_) => Err(RuleRefusal::NotDone),
+        })
+    }
+
+    /// Makes the rules that a plan works on anew where they came by other calls than the plan's: a
+    /// rule goes as it came.
+    fn bring<'a>(&mut self, steps: &Steps<'a, FlowId>) -> Result<(), RuleRefusal> {
+        let origin = match self.calls {
+            PortCalls::Single => Origin::Call,
+            PortCalls::Queue => Origin::Queue,
+        };
+        for (id, rule) in steps.standing() {
+            if self.flows.origin(id).is_none_or(|of| of == origin) {
+                continue;
+            }
+            match self.ready(rule) {
+                Ready::Rule(rule) => self.flows.move_to_call(id, &rule)?,
+                Ready::Templated(rule) => self.flows.move_to_queue(id, rule)?,
+                Ready::Refused(refusal) => return Err(refusal),
+            }
         }
+        Ok(())
     }
 }
 
@@ -207,22 +237,23 @@ impl<'a> RuleTarget<'a> for PortRules<'_> {
     }
 
     fn batch(&mut self, calls: &mut Vec<(usize, PortCall)>, results: &mut Vec<PortPlacedResult>) {
-        let PortCalls::Queue(queue) = self.calls else { return };
+        let size = self.flows.queue_size();
         let mut put: Vec<Put> = Vec::with_capacity(calls.len());
+        let mut room = size;
         for (at, call) in calls.drain(..) {
             let is_replacement = matches!(call, PortCall::Update(..) | PortCall::Renew(..));
-            match self.put(queue, put.len() as u64, call) {
-                Ok(stands) => put.push(Put {
-                    at,
-                    stands,
-                    waiting: 1 + u8::from(is_replacement),
-                    is_failed: false,
-                    is_gone: false,
-                }),
+            let needs = 1 + usize::from(is_replacement);
+            if needs > room {
+                self.settle(&mut put, results);
+                room = size;
+            }
+            room = room.saturating_sub(needs);
+            match self.put(at, call) {
+                Ok(one) => put.push(one),
                 Err(refusal) => results.push((at, CallResult::of(Err(refusal)))),
             }
         }
-        self.settle(queue, put, results);
+        self.settle(&mut put, results);
     }
 
     fn end(self) -> bool {
@@ -233,40 +264,60 @@ impl<'a> RuleTarget<'a> for PortRules<'_> {
 /// An operation in a queue.
 struct Put {
     at: usize,
+    /// Its number.
+    user: u64,
     /// The rule that stands there where it is done.
     stands: Option<FlowId>,
     /// Results that are to come: two of a replacement.
     waiting: u8,
-    is_failed: bool,
+    /// Why it was not done, or not whole.
+    refusal: Option<RuleRefusal>,
+    is_replacement: bool,
     /// The rule that it replaces is gone.
     is_gone: bool,
 }
 
 impl PortRules<'_> {
-    /// Pushes a queue and pulls the results of what was put.
-    fn settle(&mut self, queue: u32, mut put: Vec<Put>, results: &mut Vec<PortPlacedResult>) {
-        let pushed = self.flows.push(queue);
+    /// Pushes the queue and pulls the results of what was put.
+    fn settle(&mut self, put: &mut Vec<Put>, results: &mut Vec<PortPlacedResult>) {
+        let mut broken = self.flows.push().err();
         let begun = Instant::now();
+        let first = put.first().map_or(0, |put| put.user);
         let mut waiting: usize = put.iter().map(|put| usize::from(put.waiting)).sum();
-        while waiting > 0 && pushed.is_ok() && begun.elapsed() < PULL_TIMEOUT {
-            let pulled = self.flows.pull(queue, |user, is_done| {
-                let Some(put) = put.get_mut((user & !GONE) as usize) else { return };
+        while waiting > 0 && broken.is_none() && begun.elapsed() < PULL_TIMEOUT {
+            let pulled = self.flows.pull(|user, is_done| {
+                // A result that an earlier batch has waited for in vain is of no place here. The
+                // numbers of a batch ascend.
+                let of = user & !GONE;
+                let place = of
+                    .checked_sub(first)
+                    .and_then(|_| put.binary_search_by_key(&of, |put| put.user).ok());
+                let Some(put) = place.and_then(|at| put.get_mut(at)) else { return };
                 put.waiting = put.waiting.saturating_sub(1);
+                waiting = waiting.saturating_sub(1);
                 put.is_gone |= user & GONE != 0 && is_done;
-                put.is_failed |= !is_done;
-            });
-            waiting -= pulled.unwrap_or(0).min(waiting);
-        }
-        for Put { at, stands, waiting, is_failed, is_gone } in put {
-            let stands = match &pushed {
-                Err(refusal) => Err(refusal.clone().into()),
-                Ok(()) if is_failed => {
-                    stands.into_iter().for_each(|id| self.flows.forget(id));
-                    Err(RuleRefusal::NotDone)
+                if !is_done {
+                    put.refusal.get_or_insert(RuleRefusal::NotDone);
                 }
-                Ok(()) if waiting > 0 => Err(RuleRefusal::NoResult),
-                Ok(()) => Ok(stands),
+            });
+            broken = pulled.err();
+        }
+        // An old rule that stays beside the new one has no name any more.
+        if waiting > 0 || put.iter().any(|put| put.is_replacement && !put.is_gone) {
+            self.flows.doubt();
+        }
+        for Put { at, stands, waiting, refusal, is_replacement, is_gone, .. } in put.drain(..) {
+            let stands = match (refusal, &broken) {
+                (Some(refusal), _) => {
+                    stands.into_iter().for_each(|id| self.flows.forget(id));
+                    Err(refusal)
+                }
+                (None, Some(refusal)) if waiting > 0 => Err(refusal.clone().into()),
+                (None, None) if waiting > 0 => Err(RuleRefusal::NoResult),
+                (None, _) => Ok(stands),
             };
+            // The name of a rule that was to be destroyed is void, even if nobody knows its end.
+            let is_gone = is_gone || is_replacement && stands.is_err();
             results.push((at, CallResult { stands, is_gone }));
         }
     }
@@ -283,7 +334,8 @@ pub fn create_by(
     calls: PortCalls,
 ) -> Result<FlowId, RuleRefusal> {
     let rule = flow_rule(place, items, actions, port).map_err(RuleRefusal::Unsaid)?;
-    let PortCalls::Queue(_) = calls else { return Ok(flows.create(&rule)?) };
+    let PortCalls::Queue = calls else { return Ok(flows.create(&rule)?) };
+    flows.take_queue()?;
     flows.make_table(&rule, 1)?;
     let rule =
         flows.templated(rule).ok_or(RuleRefusal::Unsaid(Unsaid("rules without a template")))?;
@@ -311,37 +363,48 @@ pub fn check_plan(plan: &RulesPlan) -> Result<(), DeviceError> {
     }
 }
 
-/// The calls that a plan asks for, of these operations. `queue` is the operation queue, or says why
-/// the port has none.
+/// The calls that a plan asks for, of these operations. `queues` says why the port has no operation
+/// queue, if it has none. The rules that the plan works on come by the same calls afterwards.
 ///
 /// # Errors
-/// [`DeviceError::NotSupported`] for calls or templates that the port lacks.
+/// [`DeviceError::NotSupported`] for calls or templates that the port lacks;
+/// [`DeviceError::Broken`] where a rule could not be made anew.
 pub fn target<'f>(
     flows: &'f mut Flows,
     port: u16,
     plan: &RulesPlan,
     steps: &Steps<'_, FlowId>,
-    queue: Result<u32, FlowRefusal>,
+    queues: Result<(), FlowRefusal>,
 ) -> Result<PortRules<'f>, DeviceError> {
     // Memory is not the port's time.
     flows.reserve(steps.places());
-    if plan.calls != CallMode::Queue {
-        return Ok(PortRules::new(flows, port, PortCalls::Single));
-    }
     let lacks = |what: &str, refusal: &dyn fmt::Display| {
         DeviceError::lacks(format!("{what}: the port says: {refusal}"))
     };
-    let queue = queue.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
+    let broken = |refusal: RuleRefusal| DeviceError::Broken {
+        device: "dpdk".into(),
+        reason: format!("making a rule anew by the calls of the plan: {refusal}"),
+    };
+    if plan.calls != CallMode::Queue {
+        let mut rules = PortRules::new(flows, port, PortCalls::Single);
+        rules.bring(steps).map_err(broken)?;
+        return Ok(rules);
+    }
+    let taken = queues.and_then(|()| flows.take_queue());
+    taken.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
     // A replacement may have both its rules in the table for a moment.
     let rules_max = u32::try_from(2 * steps.places()).unwrap_or(u32::MAX);
-    for sample in steps.samples() {
+    let standing = steps.standing().next().map(|(_, rule)| rule);
+    for sample in steps.samples().into_iter().chain(standing) {
         let place = (sample.group, sample.priority);
         let rule = flow_rule(place, &sample.items(), sample.actions, port);
         let rule = rule.map_err(|unsaid| DeviceError::lacks(unsaid.0))?;
         let made = flows.make_table(&rule, rules_max);
         made.map_err(|refusal| lacks("templates for these rules", &refusal))?;
     }
-    Ok(PortRules::new(flows, port, PortCalls::Queue(queue)))
+    let mut rules = PortRules::new(flows, port, PortCalls::Queue);
+    rules.bring(steps).map_err(broken)?;
+    Ok(rules)
 }
 
 /// Creates the rules of a set-up. The first refusal of a block ends it: the rest counts as refused,

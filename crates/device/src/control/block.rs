@@ -108,6 +108,11 @@ impl<I: Copy + PartialEq> InstalledBlock<I> {
         &self.ids
     }
 
+    /// Its rules, and their names.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (I, PlannedRule<'_>)> {
+        self.ids.iter().enumerate().filter_map(|(at, id)| Some((*id, self.rule(at)?)))
+    }
+
     fn rule(&self, at: usize) -> Option<PlannedRule<'_>> {
         let (group, priority, actions) = self.place();
         let patterns = self.patterns.as_ref()?;

@@ -198,6 +198,15 @@ impl<'a, I: Copy + PartialEq> Steps<'a, I> {
         self.ids
     }
 
+    /// The rules of the set-up that the operations are on, as they stand there before the first.
+    pub fn standing(&self) -> impl Iterator<Item = (I, PlannedRule<'a>)> {
+        let block = match &self.kind {
+            StepKind::Change { block, .. } | StepKind::Renew { block, .. } => Some(*block),
+            StepKind::Create { .. } | StepKind::Destroy => None,
+        };
+        block.into_iter().flat_map(InstalledBlock::rules)
+    }
+
     /// Some of the rules that the operations bring, for templates: the first ones and the last.
     /// Empty where none brings a rule.
     pub fn samples(&self) -> Vec<PlannedRule<'a>> {

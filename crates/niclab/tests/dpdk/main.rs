@@ -223,6 +223,66 @@ const DIES: &str = "
 int rte_flow_destroy(void) { abort(); }
 ";
 
+/// Ends the process where a rule does not go as it came: a card has two engines for them.
+const STRICT: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#define PLACES (1 << 20)
+static struct { void *flow; char by; } known[PLACES];
+static unsigned place(void *flow)
+{
+    unsigned at = (uintptr_t)flow * 0x9e3779b97f4a7c15u >> 44;
+    while (known[at].flow && known[at].flow != flow)
+        at = (at + 1) % PLACES;
+    return at;
+}
+static void *note(void *flow, char by)
+{
+    unsigned at = place(flow);
+    if (flow)
+        known[at].flow = flow, known[at].by = by;
+    return flow;
+}
+static void hold(void *flow, char by)
+{
+    if (known[place(flow)].by != by)
+        abort();
+}
+void *rte_flow_create(unsigned short port, const void *attr, const void *items, const void *actions,
+                      void *error)
+{
+    void *(*next)(unsigned short, const void *, const void *, const void *, void *) =
+        dlsym(RTLD_NEXT, \"rte_flow_create\");
+    return note(next(port, attr, items, actions, error), 'c');
+}
+int rte_flow_destroy(unsigned short port, void *flow, void *error)
+{
+    int (*next)(unsigned short, void *, void *) = dlsym(RTLD_NEXT, \"rte_flow_destroy\");
+    hold(flow, 'c');
+    return next(port, flow, error);
+}
+void *rte_flow_async_create(unsigned short port, unsigned queue, const void *attr, void *table,
+                            const void *items, unsigned char pattern, const void *actions,
+                            unsigned char template, void *user, void *error)
+{
+    void *(*next)(unsigned short, unsigned, const void *, void *, const void *, unsigned char,
+                  const void *, unsigned char, void *, void *) =
+        dlsym(RTLD_NEXT, \"rte_flow_async_create\");
+    void *flow = next(port, queue, attr, table, items, pattern, actions, template, user, error);
+    return note(flow, 'q');
+}
+int rte_flow_async_destroy(unsigned short port, unsigned queue, const void *attr, void *flow,
+                           void *user, void *error)
+{
+    int (*next)(unsigned short, unsigned, const void *, void *, void *, void *) =
+        dlsym(RTLD_NEXT, \"rte_flow_async_destroy\");
+    hold(flow, 'q');
+    return next(port, queue, attr, flow, user, error);
+}
+";
+
 /// The samples of a run whose DPDK process has these calls in the place of DPDK's.
 fn run_with(calls: &str, arguments: &[&str]) -> Vec<Value> {
     let place = tempfile::tempdir().unwrap();
@@ -249,6 +309,26 @@ fn a_driver_that_says_yes_and_does_nothing_is_found() {
     let is_believed =
         |sample: &&Value| sample["outcome"] == "measured" && sample["point"]["rules"] == 1_000.0;
     assert_eq!(samples.iter().find(is_believed), None);
+}
+
+#[test]
+fn a_rule_goes_as_it_came_by_a_call_or_through_a_queue() {
+    let Some(_alone) = alone("a_rule_goes_as_it_came_by_a_call_or_through_a_queue") else { return };
+    for arguments in [
+        &["update-batch", "--set", "batch=100", "--set", "flows=1k"][..],
+        &["update-rate", "--set", "per_s=10k", "--set", "rules=1k"],
+        &["rule-update", "--set", "rules=1k"],
+        &["rule-rate", "--set", "rules=1k"],
+    ] {
+        let samples = run_with(STRICT, arguments);
+        check(&samples);
+        let done = |calls: &str| {
+            let is_of = |sample: &&Value| sample["point"]["calls"] == calls;
+            samples.iter().filter(is_of).any(|sample| metric(sample, "operations_done") > Some(0.0))
+        };
+        let has_calls = samples.iter().any(|sample| !sample["point"]["calls"].is_null());
+        assert!(!has_calls || done("single") && done("queue"), "{arguments:?}: {samples:?}");
+    }
 }
 
 #[test]

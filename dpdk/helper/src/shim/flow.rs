@@ -4,9 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use niclab_nic::rule::item::{IMAGE_LEN, Image};
+use rustix::io::Errno;
 
 use super::{Port, text};
 
@@ -395,6 +397,9 @@ impl Drop for FlowRule {
     }
 }
 
+/// How long an operation queue may take for its results.
+pub const PULL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Names a rule among the [`Flows`] that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId {
@@ -406,6 +411,8 @@ pub struct FlowId {
 /// A rule that a template table of the [`Flows`] that made it fits.
 #[derive(Debug)]
 pub struct TemplatedRule {
+    /// [`Flows::number`].
+    owner: u64,
     table: usize,
     rule: FlowRule,
 }
@@ -417,10 +424,53 @@ struct FlowTable {
     rules_max: u32,
 }
 
+/// How a rule came about. It has to go in the same way: drivers keep the two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// By a call of its own.
+    Call,
+    /// Through the operation queue of its [`Flows`].
+    Queue,
+}
+
 /// A place for a rule's handle.
 struct Slot {
     flow: Option<NonNull<RteFlow>>,
     turn: u32,
+    origin: Origin,
+}
+
+/// What all [`Flows`] of a port share.
+#[derive(Default)]
+pub(super) struct PortFlows(Mutex<SharedFlows>);
+
+#[derive(Default)]
+struct SharedFlows {
+    /// How many [`Flows`] there are.
+    owners: usize,
+    /// How many there have been.
+    made: u64,
+    /// Nobody knows whether a rule is still there: a queue gave no result.
+    is_uncertain: bool,
+    /// By operation queue: whether somebody has it.
+    taken: Vec<bool>,
+    /// Operations that each holds.
+    queue_size: u32,
+}
+
+impl PortFlows {
+    /// The port was set up with so many operation queues of this size.
+    pub(super) fn started(&self, queues: u16, queue_size: u32) {
+        let mut shared = self.lock();
+        // Nobody has one: `Port::start` refuses while there are `Flows`.
+        shared.taken = vec![false; queues.into()];
+        shared.queue_size = queue_size;
+        shared.is_uncertain = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SharedFlows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The rules of a port that one thread has made; they are gone when this is dropped.
@@ -430,33 +480,44 @@ struct Slot {
 /// ([`Port::start`] refuses).
 pub struct Flows {
     port: u16,
+    /// No two of a port have the same.
+    number: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
     tables: Vec<FlowTable>,
+    /// The operation queue, which no other `Flows` has meanwhile.
+    queue: Option<u32>,
+    /// The number of the next operation.
+    next_user: u64,
     /// Rules that were put into a queue: DPDK asks for their arguments until the results are there.
     put: Vec<FlowRule>,
     /// Operations whose results are not there.
     under_way: usize,
-    /// Of all that have rules of the port: one more than there are.
-    all: Arc<()>,
+    shared: Arc<PortFlows>,
     _port: Arc<()>,
 }
 
-// SAFETY: DPDK serializes rule calls of drivers that are not thread-safe, and `&mut self` does for
-// the operation queues.
+// SAFETY: DPDK serializes rule calls of drivers that are not thread-safe. An operation queue is of
+// one `Flows` at a time, and `&mut self` is of one thread.
 unsafe impl Send for Flows {}
 
 impl Port {
     /// The rules of the port, of which there are none yet. It is started.
     pub fn flows(&self) -> Flows {
+        let mut shared = self.flows.lock();
+        shared.owners += 1;
+        shared.made += 1;
         Flows {
             port: self.id,
+            number: shared.made,
             slots: Vec::new(),
             free: Vec::new(),
             tables: Vec::new(),
+            queue: None,
+            next_user: 0,
             put: Vec::new(),
             under_way: 0,
-            all: Arc::clone(&self.flows),
+            shared: Arc::clone(&self.flows),
             _port: Arc::clone(&self.queues),
         }
     }
@@ -477,11 +538,60 @@ pub fn has_update() -> bool {
     unsafe { nl_flow_has_update() }
 }
 
+impl FlowRefusal {
+    /// What niclab itself says against a call, with DPDK's number of the part that it is about.
+    fn own(errno: Errno, kind: u32, message: &str) -> FlowRefusal {
+        let number = errno.raw_os_error();
+        FlowRefusal { number, kind, has_cause: false, message: message.into() }
+    }
+}
+
 impl Flows {
     /// Room for so many rules more, so that no call waits for memory.
     pub fn reserve(&mut self, count: usize) {
         self.slots.reserve(count);
         self.free.reserve(count);
+    }
+
+    /// Has an operation queue of the port from now on; it is free again when this is dropped.
+    ///
+    /// # Errors
+    /// Where all are taken.
+    pub fn take_queue(&mut self) -> Result<(), FlowRefusal> {
+        if self.queue.is_some() {
+            return Ok(());
+        }
+        let mut shared = self.shared.lock();
+        let free = shared.taken.iter().position(|taken| !taken);
+        let free = free.ok_or_else(|| {
+            let (there, message) = (shared.taken.len(), "operation queues, and none is free");
+            FlowRefusal::own(Errno::BUSY, 1, &format!("the port has {there} {message}"))
+        })?;
+        shared.taken[free] = true;
+        self.queue = u32::try_from(free).ok();
+        Ok(())
+    }
+
+    /// Operations that the queue holds.
+    pub fn queue_size(&self) -> usize {
+        self.shared.lock().queue_size as usize
+    }
+
+    fn queue(&self) -> Result<u32, FlowRefusal> {
+        let none = || FlowRefusal::own(Errno::INVAL, 1, "no operation queue was taken");
+        self.queue.ok_or_else(none)
+    }
+
+    /// A number for the next operation in the queue; no two have the same, so that a late result is
+    /// not taken for another.
+    pub fn next_user(&mut self) -> u64 {
+        self.next_user += 1;
+        self.next_user
+    }
+
+    /// How a rule came about; `None` of one that is gone.
+    pub fn origin(&self, id: FlowId) -> Option<Origin> {
+        self.slot(id).map(|slot| slot.origin)
     }
 
     /// Creates a rule.
@@ -490,7 +600,7 @@ impl Flows {
         let mut error = FlowErrorCell::new();
         // SAFETY: the port is started, see `Flows`; the rule is whole.
         let flow = unsafe { nl_flow_create(self.port, rule.raw(), error.at()) };
-        self.keep(flow, error)
+        self.keep(flow, Origin::Call, error)
     }
 
     /// Whether the port would take a rule.
@@ -501,15 +611,95 @@ impl Flows {
         error.check(result).map(drop)
     }
 
-    /// Destroys a rule.
+    /// Destroys a rule, in the way in which it came.
     #[inline]
     pub fn destroy(&mut self, id: FlowId) -> Result<(), FlowRefusal> {
+        if self.origin(id) == Some(Origin::Queue) {
+            return self.destroy_by_queue(id);
+        }
         let (flow, mut error) = (self.flow(id)?, FlowErrorCell::new());
         // SAFETY: the handle is valid, see `Flows`.
         let result = unsafe { nl_flow_destroy(self.port, flow.as_ptr(), error.at()) };
         error.check(result)?;
         self.forget(id);
         Ok(())
+    }
+
+    /// Destroys a rule through the queue and waits for the result.
+    fn destroy_by_queue(&mut self, id: FlowId) -> Result<(), FlowRefusal> {
+        let user = self.next_user();
+        self.put_destroy(id, user)?;
+        self.await_result(user)
+    }
+
+    /// Pushes the queue and waits for the result of one operation.
+    fn await_result(&mut self, user: u64) -> Result<(), FlowRefusal> {
+        self.push()?;
+        let mut result = None;
+        let begun = Instant::now();
+        while result.is_none() && begun.elapsed() < PULL_TIMEOUT {
+            self.pull(|of, is_done| result = result.or((of == user).then_some(is_done)))?;
+        }
+        let own = |errno, message| Err(FlowRefusal::own(errno, 2, message));
+        match result {
+            Some(true) => Ok(()),
+            Some(false) => own(Errno::IO, "the operation queue says that it was not done"),
+            None => {
+                self.doubt();
+                own(Errno::TIMEDOUT, "the operation queue gave no result within 5 s")
+            }
+        }
+    }
+
+    /// Nobody knows any more which rules there are: all of the port go when the last of them who
+    /// have some is dropped.
+    pub fn doubt(&mut self) {
+        self.shared.lock().is_uncertain = true;
+    }
+
+    /// Destroys a rule that came by a call of its own, and makes it again through the queue, under
+    /// its old name.
+    ///
+    /// # Errors
+    /// The refusal; the rule may be gone then.
+    pub fn move_to_queue(&mut self, id: FlowId, rule: TemplatedRule) -> Result<(), FlowRefusal> {
+        self.unmake(id)?;
+        let user = self.next_user();
+        let made = self.put_create(rule, user)?;
+        self.await_result(user)?;
+        self.rename(made, id);
+        Ok(())
+    }
+
+    /// Destroys a rule that came through the queue, and makes it again by a call of its own, under
+    /// its old name.
+    ///
+    /// # Errors
+    /// The refusal; the rule may be gone then.
+    pub fn move_to_call(&mut self, id: FlowId, rule: &FlowRule) -> Result<(), FlowRefusal> {
+        self.unmake(id)?;
+        let made = self.create(rule)?;
+        self.rename(made, id);
+        Ok(())
+    }
+
+    /// Destroys a rule and keeps its slot for another handle.
+    fn unmake(&mut self, id: FlowId) -> Result<(), FlowRefusal> {
+        self.destroy(id)?;
+        // `destroy` has voided the name and freed the slot, which was the last to be freed.
+        if self.free.last() == Some(&id.slot) {
+            self.free.pop();
+        }
+        Ok(())
+    }
+
+    /// Gives the rule that has just been made the name of the one that it stands for, whose slot is
+    /// kept empty.
+    fn rename(&mut self, made: FlowId, id: FlowId) {
+        let Some(from) = self.slots.get_mut(made.slot as usize) else { return };
+        let (flow, origin) = (from.flow.take(), from.origin);
+        self.forget(made);
+        self.slots[id.slot as usize] = Slot { flow, turn: id.turn, origin };
     }
 
     /// Gives a rule the actions of another, by a call of its own where this DPDK has it
@@ -555,35 +745,42 @@ impl Flows {
         }
         // The newest is the largest: a smaller one made no other.
         let table = self.tables.iter().rposition(|table| table.shape == rule.shape)?;
-        Some(TemplatedRule { table, rule })
+        Some(TemplatedRule { owner: self.number, table, rule })
     }
 
-    /// Puts the creation of a rule into an operation queue; `user` comes back with its result.
+    /// Puts the creation of a rule into the operation queue; `user` comes back with its result.
     #[inline]
-    pub fn put_create(
-        &mut self,
-        queue: u32,
-        rule: TemplatedRule,
-        user: u64,
-    ) -> Result<FlowId, FlowRefusal> {
-        let TemplatedRule { table, rule } = rule;
-        let (table, mut error) = (self.tables[table].raw.as_ptr(), FlowErrorCell::new());
-        // SAFETY: as in `create`; the table lives as long as `self`, and its template has the
-        // rule's items and actions (`templated`). `put` keeps the arguments until the result is
-        // there.
+    pub fn put_create(&mut self, rule: TemplatedRule, user: u64) -> Result<FlowId, FlowRefusal> {
+        let TemplatedRule { owner, table, rule } = rule;
+        let queue = self.queue()?;
+        let table = self.tables.get(table).filter(|_| owner == self.number);
+        let foreign = || {
+            let message = "the rule is of a template table of others";
+            FlowRefusal::own(Errno::INVAL, 2, message)
+        };
+        let table = table.ok_or_else(foreign)?.raw.as_ptr();
+        let mut error = FlowErrorCell::new();
+        // SAFETY: as in `create`; the table lives as long as `self`, which has the queue alone, and
+        // its template has the rule's items and actions (`templated`). `put` keeps the arguments
+        // until the result is there.
         let flow =
             unsafe { nl_async_create(self.port, queue, table, rule.raw(), user, error.at()) };
-        let id = self.keep(flow, error)?;
+        let id = self.keep(flow, Origin::Queue, error)?;
         self.put.push(rule);
         self.under_way += 1;
         Ok(id)
     }
 
-    /// Puts the end of a rule into an operation queue. Its name is void.
+    /// Puts the end of a rule that came through the queue into it. Its name is void.
     #[inline]
-    pub fn put_destroy(&mut self, queue: u32, id: FlowId, user: u64) -> Result<(), FlowRefusal> {
-        let (flow, mut error) = (self.flow(id)?, FlowErrorCell::new());
-        // SAFETY: as in `destroy`.
+    pub fn put_destroy(&mut self, id: FlowId, user: u64) -> Result<(), FlowRefusal> {
+        let (queue, flow) = (self.queue()?, self.flow(id)?);
+        if self.origin(id) == Some(Origin::Call) {
+            let message = "the rule came by a call of its own, and goes by one";
+            return Err(FlowRefusal::own(Errno::INVAL, 2, message));
+        }
+        let mut error = FlowErrorCell::new();
+        // SAFETY: as in `destroy`; `self` has the queue alone.
         let result = unsafe { nl_async_destroy(self.port, queue, flow.as_ptr(), user, error.at()) };
         error.check(result)?;
         self.forget(id);
@@ -593,23 +790,21 @@ impl Flows {
 
     /// Hands what was put to the port.
     #[inline]
-    pub fn push(&mut self, queue: u32) -> Result<(), FlowRefusal> {
-        let mut error = FlowErrorCell::new();
-        // SAFETY: the port is started.
+    pub fn push(&mut self) -> Result<(), FlowRefusal> {
+        let (queue, mut error) = (self.queue()?, FlowErrorCell::new());
+        // SAFETY: the port is started; `self` has the queue alone.
         let result = unsafe { nl_async_push(self.port, queue, error.at()) };
         error.check(result).map(drop)
     }
 
     /// Results that are there: the number that the caller gave, and whether it was done.
     #[inline]
-    pub fn pull(
-        &mut self,
-        queue: u32,
-        mut result: impl FnMut(u64, bool),
-    ) -> Result<usize, FlowRefusal> {
+    pub fn pull(&mut self, mut result: impl FnMut(u64, bool)) -> Result<usize, FlowRefusal> {
+        let queue = self.queue()?;
         let (mut users, mut done, mut error) = ([0; 64], [false; 64], FlowErrorCell::new());
         let (to_users, to_done) = (users.as_mut_ptr(), done.as_mut_ptr());
-        // SAFETY: both arrays have room for as many as the shim may write.
+        // SAFETY: both arrays have room for as many as the shim may write; `self` has the queue
+        // alone.
         let found = unsafe { nl_async_pull(self.port, queue, to_users, to_done, 64, error.at()) };
         let found = error.check(found)? as usize;
         users.iter().zip(done).take(found).for_each(|(user, done)| result(*user, done));
@@ -631,44 +826,78 @@ impl Flows {
         self.slots.len() - self.free.len()
     }
 
-    fn keep(&mut self, flow: *mut RteFlow, error: FlowErrorCell) -> Result<FlowId, FlowRefusal> {
+    fn keep(
+        &mut self,
+        flow: *mut RteFlow,
+        origin: Origin,
+        error: FlowErrorCell,
+    ) -> Result<FlowId, FlowRefusal> {
         let flow = NonNull::new(flow).ok_or_else(|| error.refusal())?;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { flow: None, turn: 0 });
+            self.slots.push(Slot { flow: None, turn: 0, origin });
             self.slots.len() as u32 - 1
         });
         let place = &mut self.slots[slot as usize];
-        place.flow = Some(flow);
+        (place.flow, place.origin) = (Some(flow), origin);
         Ok(FlowId { slot, turn: place.turn })
     }
 
+    fn slot(&self, id: FlowId) -> Option<&Slot> {
+        self.slots.get(id.slot as usize).filter(|slot| slot.turn == id.turn && slot.flow.is_some())
+    }
+
     fn flow(&self, id: FlowId) -> Result<NonNull<RteFlow>, FlowRefusal> {
-        let slot = self.slots.get(id.slot as usize).filter(|slot| slot.turn == id.turn);
-        slot.and_then(|slot| slot.flow).ok_or_else(|| FlowRefusal {
-            number: rustix::io::Errno::NOENT.raw_os_error(),
-            kind: 2,
-            has_cause: false,
-            message: "niclab has no such rule".into(),
-        })
+        let none = || FlowRefusal::own(Errno::NOENT, 2, "niclab has no such rule");
+        self.slot(id).and_then(|slot| slot.flow).ok_or_else(none)
+    }
+
+    /// Destroys all rules one by one, each as it came. What is refused stays.
+    fn destroy_all(&mut self) {
+        for slot in 0..self.slots.len() {
+            let turn = self.slots[slot].turn;
+            let _ = self.destroy(FlowId { slot: slot as u32, turn });
+        }
+    }
+
+    /// Waits for results that are still to come.
+    fn await_results(&mut self) {
+        let begun = Instant::now();
+        while self.under_way > 0 && begun.elapsed() < PULL_TIMEOUT {
+            if self.push().is_err() || self.pull(|_, _| ()).is_err() {
+                return;
+            }
+        }
     }
 }
 
 impl Drop for Flows {
     fn drop(&mut self) {
-        let is_last = Arc::strong_count(&self.all) == 2;
-        if is_last && self.len() > 0 {
-            // SAFETY: the port is started; nobody else has a handle of it.
-            let _ = unsafe { nl_flow_flush(self.port, FlowErrorCell::new().at()) };
-        } else {
-            for flow in self.slots.iter_mut().filter_map(|slot| slot.flow.take()) {
-                let mut error = FlowErrorCell::new();
-                // SAFETY: the handle is valid, and taken out of its slot.
-                let _ = unsafe { nl_flow_destroy(self.port, flow.as_ptr(), error.at()) };
-            }
+        self.await_results();
+        if self.under_way > 0 {
+            self.doubt();
+            // DPDK may still read the arguments.
+            std::mem::forget(std::mem::take(&mut self.put));
+        }
+        let all = Arc::clone(&self.shared);
+        let mut shared = all.lock();
+        if shared.owners > 1 {
+            drop(shared);
+            self.destroy_all();
+            shared = all.lock();
+        }
+        // As long as it is locked, nobody else begins to have rules (`Port::flows`).
+        shared.owners -= 1;
+        if shared.owners == 0 && (self.len() > 0 || shared.is_uncertain) {
+            // SAFETY: the port is started; nobody has a handle of it any more.
+            let result = unsafe { nl_flow_flush(self.port, FlowErrorCell::new().at()) };
+            shared.is_uncertain &= result < 0;
         }
         for table in self.tables.drain(..) {
             // SAFETY: it is ours, and its rules are gone.
             unsafe { nl_table_free(self.port, table.raw.as_ptr()) }
+        }
+        if let Some(taken) = self.queue.and_then(|queue| shared.taken.get_mut(queue as usize)) {
+            *taken = false;
         }
     }
 }

@@ -90,6 +90,7 @@ pub struct PortShape {
 #[repr(C)]
 struct RawRss {
     types: u64,
+    port_types: u64,
     key_len: u16,
     entries: u16,
     key: [u8; 128],
@@ -109,13 +110,16 @@ struct RawXstat {
 pub struct PortRss {
     /// Hash types, in the bits of `niclab_nic::rss::HashTypes`.
     pub types: u32,
+    /// The same in DPDK's bits, with those that niclab has no bits for; a port that is given 0 gets
+    /// `types`.
+    pub port_types: u64,
     /// The key.
     pub key: Vec<u8>,
     /// The table; empty where it is unknown.
     pub table: Vec<u16>,
 }
 
-const _: () = assert!(size_of::<PortShape>() == 20 && size_of::<RawRss>() == 1168);
+const _: () = assert!(size_of::<PortShape>() == 20 && size_of::<RawRss>() == 1176);
 const _: () = assert!(size_of::<RawXstat>() == 72);
 const _: () = assert!(size_of::<RawPortInfo>() == 108);
 const _: () = assert!(size_of::<Stats>() == 48);
@@ -302,13 +306,13 @@ pub struct Port {
     id: u16,
     /// Held by the queues and rules, too, so that there is one of each at a time.
     queues: Arc<()>,
-    /// Held by those who have rules of the port.
-    flows: Arc<()>,
+    /// What those who have rules of the port share.
+    flows: Arc<flow::PortFlows>,
 }
 
 impl Port {
     fn new(id: u16) -> Port {
-        Port { id, queues: Arc::new(()), flows: Arc::new(()) }
+        Port { id, queues: Arc::new(()), flows: Arc::default() }
     }
 
     /// What it says about itself.
@@ -357,6 +361,7 @@ impl Port {
         }
         // SAFETY: it is set up, and nobody uses it.
         check("starting a port", unsafe { nl_port_start(self.id) })?;
+        self.flows.started(shape.flow_queues, shape.flow_queue_size);
         let queues = || Arc::clone(&self.queues);
         let rx = (0..shape.rx_queues).map(|queue| RxQueue(self.id, queue, queues()));
         let tx = (0..shape.tx_queues).map(|queue| TxQueue(self.id, queue, queues()));
@@ -377,7 +382,12 @@ impl Port {
             raw.assume_init()
         };
         let (key, table) = (&raw.key[..raw.key_len.into()], &raw.table[..raw.entries.into()]);
-        Ok(PortRss { types: raw.types as u32, key: key.to_vec(), table: table.to_vec() })
+        Ok(PortRss {
+            types: raw.types as u32,
+            port_types: raw.port_types,
+            key: key.to_vec(),
+            table: table.to_vec(),
+        })
     }
 
     /// Sets how it spreads frames: key, types, and the table where there is one. It may be called
@@ -386,6 +396,7 @@ impl Port {
         static CONTROL: Mutex<()> = Mutex::new(());
         let mut raw = RawRss {
             types: rss.types.into(),
+            port_types: rss.port_types,
             key_len: rss.key.len().min(128) as u16,
             entries: rss.table.len().min(512) as u16,
             key: [0; 128],
