@@ -80,6 +80,10 @@ pub struct DpdkBed {
     rings: Option<PortRings>,
     size: TrialSize,
     operation_queues: Result<OperationQueues, FlowRefusal>,
+    /// Whether the port takes rules by single calls.
+    single_calls: Result<(), FlowRefusal>,
+    /// How the rules of a set-up are made: by single calls where the port takes them.
+    setup_calls: PortCalls,
     /// The last.
     setup: Option<Setup>,
     proofs: Proofs,
@@ -145,6 +149,8 @@ impl DpdkBed {
             rings: None,
             size: TrialSize::default(),
             operation_queues: Err(no_queues("not asked yet")),
+            single_calls: Ok(()),
+            setup_calls: PortCalls::Single,
             setup: None,
             proofs: Proofs::default(),
         };
@@ -158,6 +164,10 @@ impl DpdkBed {
             // It has rules without them.
             bed.operation_queues = Err(no_queues(&refusal.0));
             bed.start(size).map_err(|refusal| broken(open, refusal))?;
+        }
+        bed.single_calls = takes_rules(&bed.ports.device);
+        if bed.single_calls.is_err() && takes_queued_rules(&bed.ports.device) {
+            bed.setup_calls = PortCalls::Queue;
         }
         bed.about = about(open, &arguments, &bed).map_err(|r| broken(open, r))?;
         Ok(bed)
@@ -292,7 +302,7 @@ impl DpdkBed {
 
     /// A load, while a plan works on the rules. The rules of the set-up are back afterwards.
     fn run_planned(&mut self, load: &Load, plan: &RulesPlan) -> TrialResult {
-        rules::check_plan(plan)?;
+        self.check_plan(plan)?;
         let core = self.plan_core(plan)?;
         let patterns = Patterns::of_plan(plan)?;
         let mut state = self.rules.take().ok_or_else(|| self.not_set_up())?;
@@ -374,6 +384,17 @@ impl DpdkBed {
         Ok(observation)
     }
 
+    /// Refuses a plan whose operations the port has no calls for.
+    fn check_plan(&self, plan: &RulesPlan) -> Result<(), DeviceError> {
+        rules::check_plan(plan)?;
+        match (&self.single_calls, self.setup_calls, plan.calls) {
+            (Err(refusal), PortCalls::Queue, CallMode::Single) => {
+                Err(DeviceError::lacks(format!("rules by single calls: the port says: {refusal}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The core of a plan, where it has one of its own.
     fn plan_core(&self, plan: &RulesPlan) -> Result<Option<u32>, DeviceError> {
         match plan.core {
@@ -412,8 +433,9 @@ impl DpdkBed {
                 .map_err(|refusal| broken(refusal.to_string())),
             RuleWork::Change { block, .. } | RuleWork::Renew { block, .. } => {
                 let Some(block) = blocks.get_mut(*block) else { return Ok(()) };
-                let port = self.ports.device.number();
-                let mut target = PortRules::new(flows, port, PortCalls::Single);
+                let (port, count) = (self.ports.device.number(), block.ids().len());
+                let target = PortRules::new(flows, port, self.setup_calls, count);
+                let mut target = target.map_err(|refusal| broken(refusal.to_string()))?;
                 block.restore(&mut target, &ids).map_err(|refusal| broken(refusal.to_string()))
             }
         }
@@ -422,7 +444,7 @@ impl DpdkBed {
     /// Carries a plan out without packets, and takes back what it did: what it created goes in the
     /// same way.
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
-        rules::check_plan(plan)?;
+        self.check_plan(plan)?;
         if let RuleWork::Renew { .. } = plan.work {
             let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
             return Err(DeviceError::BadPlan { reason });
@@ -486,7 +508,8 @@ impl DpdkBed {
             return Ok(None);
         };
         let items = Patterns::of(block)?.items(0, false);
-        let claim = Claim { group, priority, items: &items, actions, calls };
+        let claim =
+            Claim { group, priority, items: &items, actions, calls, around: self.setup_calls };
         Ok(Some(self.proofs.prove(flows, self.ports.device.number(), &claim, ends)))
     }
 
@@ -517,7 +540,8 @@ impl DpdkBed {
         };
         let (group, priority, _) = block.place().unwrap_or_default();
         let items = Patterns::of(block)?.items(0, false);
-        let claim = Claim { group, priority, items: &items, actions, calls };
+        let claim =
+            Claim { group, priority, items: &items, actions, calls, around: self.setup_calls };
         let proof = match self.proofs.get(&claim) {
             Some(proof) => Some(proof.clone()),
             None => {
@@ -608,7 +632,7 @@ impl Testbed for DpdkBed {
         for block in &setup.rules {
             let proof = match block.place() {
                 Some((_, _, actions)) if block.count() > 0 => {
-                    self.prove(&mut flows, (block, actions), PortCalls::Single)?
+                    self.prove(&mut flows, (block, actions), self.setup_calls)?
                 }
                 _ => None,
             };
@@ -618,7 +642,8 @@ impl Testbed for DpdkBed {
         // Whatever a proof has left on the port goes with those that made it.
         drop(flows);
         let mut flows = self.ports.device.flows();
-        let blocks = rules::install(&mut flows, port, &setup.rules, faults, &mut report)?;
+        let place = (port, self.setup_calls);
+        let blocks = rules::install(&mut flows, place, &setup.rules, faults, &mut report)?;
         self.rules = Some(PortState { flows, blocks });
         report.rss = (queues > 1).then(|| rss::of_port(&self.ports.device)).flatten();
         Ok(report)
@@ -790,8 +815,7 @@ fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo
     if device.speed_mbps > 0 && arguments.wiring == Wiring::Cards {
         facts.push(fact("speed", format!("{} Mbit/s", device.speed_mbps)));
     }
-    let takes_rules = takes_rules(&ports.device);
-    facts.extend(rule_facts(&takes_rules, &bed.operation_queues));
+    facts.extend(rule_facts(bed));
     if ports.ring.is_some() {
         facts.push(fact("ring", format!("{RING_SLOTS} frames")));
     }
@@ -802,7 +826,9 @@ fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo
         Wiring::Cards | Wiring::Tap | Wiring::Niclab => Vec::new(),
     };
     let has_no_calls = |refusal: &FlowRefusal| refusal.number == Errno::NOSYS.raw_os_error();
-    if takes_rules.as_ref().is_err_and(has_no_calls) || arguments.wiring == Wiring::Null {
+    let takes_none =
+        bed.single_calls.as_ref().is_err_and(has_no_calls) && bed.setup_calls == PortCalls::Single;
+    if takes_none || arguments.wiring == Wiring::Null {
         lacks.push("rules".into());
     }
     let lacking = format!("the driver {} has none", device.driver);
@@ -826,17 +852,26 @@ fn takes_rules(port: &Port) -> Result<(), FlowRefusal> {
     }
 }
 
+/// Whether a port takes the same rule through an operation queue.
+fn takes_queued_rules(port: &Port) -> bool {
+    let (items, actions) = ([ItemMatch::any(Item::Eth)], [Action::Queue(0)]);
+    let rule = ((0, 0), &items[..], &actions[..]);
+    rules::create_by(&mut port.flows(), port.number(), rule, PortCalls::Queue).is_ok()
+}
+
 /// What can be told of rules.
-fn rule_facts(
-    takes_rules: &Result<(), FlowRefusal>,
-    operation_queues: &Result<OperationQueues, FlowRefusal>,
-) -> Vec<Fact> {
+fn rule_facts(bed: &DpdkBed) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
-    let rules = match takes_rules {
-        Ok(()) => "the driver takes them".to_owned(),
-        Err(refusal) => format!("`eth / end` to queue 0 is refused: {refusal}"),
+    let rules = match (&bed.single_calls, bed.setup_calls) {
+        (Ok(()), _) => "the driver takes them".to_owned(),
+        (Err(refusal), PortCalls::Queue) => {
+            format!("the driver takes them through operation queues alone: {refusal}")
+        }
+        (Err(refusal), PortCalls::Single) => {
+            format!("`eth / end` to queue 0 is refused: {refusal}")
+        }
     };
-    let queues = match operation_queues {
+    let queues = match &bed.operation_queues {
         Ok(queues) => format!("{} of {} operations", queues.count, queues.size),
         Err(refusal) => format!("none: {refusal}"),
     };
@@ -845,7 +880,7 @@ fn rule_facts(
         false => "by destroy and create: this DPDK has no rte_flow_actions_update",
     };
     let mut facts = vec![fact("flow rules", rules)];
-    if takes_rules.is_ok() {
+    if bed.single_calls.is_ok() || bed.setup_calls == PortCalls::Queue {
         facts.push(fact("operation queues for rules", queues));
         facts.push(fact("actions of a rule change", changes.to_owned()));
     }

@@ -19,7 +19,6 @@ use niclab_nic::rule::item::{Image, Item, ItemMatch};
 use crate::rings::{Forward, In, Out};
 use crate::rules::{PortCalls, RuleRefusal, create_by};
 use crate::shim::flow::{FlowId, Flows};
-use crate::translate::flow_rule;
 
 /// How long a rule may take until it has its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(1);
@@ -47,6 +46,8 @@ pub struct Claim<'a> {
     pub actions: &'a [Action],
     /// The calls that create it.
     pub calls: PortCalls,
+    /// The calls that create the rules around it.
+    pub around: PortCalls,
 }
 
 /// What is sent by and received on.
@@ -170,9 +171,7 @@ fn surround(
 ) -> Result<(WantedExit, WantedExit, Vec<Action>), Staging> {
     let any = [ItemMatch::any(Item::Eth)];
     let mut around = |flows: &mut Flows, what: &str, place: (u32, u32), action: Action| {
-        let rule = flow_rule(place, &any, &[action], port);
-        let rule = rule.map_err(|unsaid| Staging::NotTried(unsaid.0.into()))?;
-        let id = flows.create(&rule);
+        let id = create_by(flows, port, (place, &any, &[action]), claim.around);
         made.push(
             id.map_err(|refusal| Staging::NotTried(format!("{what} is refused: {refusal}")))?,
         );

@@ -60,6 +60,8 @@ pub struct PortRules<'f> {
     /// The port's number in DPDK.
     port: u16,
     calls: PortCalls,
+    /// Rules that a template table is made for.
+    rules_max: u32,
     /// Arguments of calls that were made, to be freed when no call is timed.
     spent: Vec<FlowRule>,
 }
@@ -96,23 +98,43 @@ type PortPlacedResult = PlacedResult<FlowId, RuleRefusal>;
 const GONE: u64 = 1 << 63;
 
 impl<'f> PortRules<'f> {
-    /// The rules of this port.
-    pub fn new(flows: &'f mut Flows, port: u16, calls: PortCalls) -> PortRules<'f> {
-        PortRules { flows, port, calls, spent: Vec::with_capacity(PREPARED_MAX) }
+    /// The rules of this port, of which there are `count` or fewer of a kind.
+    pub fn new(
+        flows: &'f mut Flows,
+        port: u16,
+        calls: PortCalls,
+        count: usize,
+    ) -> Result<PortRules<'f>, FlowRefusal> {
+        if calls == PortCalls::Queue {
+            flows.take_queue()?;
+        }
+        // A replacement may have both its rules in the table for a moment.
+        let rules_max = u32::try_from(2 * count).unwrap_or(u32::MAX);
+        Ok(PortRules { flows, port, calls, rules_max, spent: Vec::with_capacity(PREPARED_MAX) })
     }
 
     fn ready(&mut self, rule: PlannedRule<'_>) -> Ready {
+        self.ready_with((rule.group, rule.priority), &rule.items(), rule.actions)
+    }
+
+    /// The arguments of a rule; through a queue, with the template table that it needs.
+    fn ready_with(&mut self, place: (u32, u32), items: &[ItemMatch], actions: &[Action]) -> Ready {
         if self.spent.len() >= PREPARED_MAX {
             self.spent.clear();
         }
-        let place = (rule.group, rule.priority);
-        match (flow_rule(place, &rule.items(), rule.actions, self.port), self.calls) {
-            (Err(unsaid), _) => Ready::Refused(RuleRefusal::Unsaid(unsaid)),
-            (Ok(rule), PortCalls::Single) => Ready::Rule(rule),
-            (Ok(rule), PortCalls::Queue) => match self.flows.templated(rule) {
-                Some(rule) => Ready::Templated(rule),
-                None => Ready::Refused(RuleRefusal::Unsaid(Unsaid("rules without a template"))),
-            },
+        let rule = match flow_rule(place, items, actions, self.port) {
+            Err(unsaid) => return Ready::Refused(RuleRefusal::Unsaid(unsaid)),
+            Ok(rule) => rule,
+        };
+        if self.calls == PortCalls::Single {
+            return Ready::Rule(rule);
+        }
+        if let Err(refusal) = self.flows.make_table(&rule, self.rules_max) {
+            return Ready::Refused(refusal.into());
+        }
+        match self.flows.templated(rule) {
+            Some(rule) => Ready::Templated(rule),
+            None => Ready::Refused(RuleRefusal::Unsaid(Unsaid("rules without a template"))),
         }
     }
 
@@ -225,6 +247,12 @@ impl<'a> RuleTarget<'a> for PortRules<'_> {
     }
 
     fn call(&mut self, call: PortCall) -> PortResult {
+        if self.calls == PortCalls::Queue {
+            let (mut one, mut results) = (vec![(0, call)], Vec::with_capacity(1));
+            self.batch(&mut one, &mut results);
+            let result = results.pop().map(|(_, result)| result);
+            return result.unwrap_or_else(|| CallResult::of(Err(RuleRefusal::NoResult)));
+        }
         match call {
             PortCall::Create(ready) => CallResult::of(self.create(ready)),
             PortCall::Update(id, ready) => self.update(id, ready),
@@ -333,16 +361,10 @@ pub fn create_by(
     (place, items, actions): ((u32, u32), &[ItemMatch], &[Action]),
     calls: PortCalls,
 ) -> Result<FlowId, RuleRefusal> {
-    let rule = flow_rule(place, items, actions, port).map_err(RuleRefusal::Unsaid)?;
-    let PortCalls::Queue = calls else { return Ok(flows.create(&rule)?) };
-    flows.take_queue()?;
-    flows.make_table(&rule, 1)?;
-    let rule =
-        flows.templated(rule).ok_or(RuleRefusal::Unsaid(Unsaid("rules without a template")))?;
-    let (mut put, mut results) = (vec![(0, PortCall::Create(Ready::Templated(rule)))], Vec::new());
-    PortRules::new(flows, port, calls).batch(&mut put, &mut results);
-    let result = results.pop().map(|(_, result)| result.stands);
-    result.unwrap_or(Err(RuleRefusal::NoResult))?.ok_or(RuleRefusal::NotDone)
+    let mut rules = PortRules::new(flows, port, calls, 1)?;
+    let ready = rules.ready_with(place, items, actions);
+    let CallResult { stands, .. } = rules.call(PortCall::Create(ready));
+    stands?.ok_or(RuleRefusal::NotDone)
 }
 
 /// Refuses a plan whose operations rte_flow has no calls for.
@@ -385,24 +407,21 @@ pub fn target<'f>(
         device: "dpdk".into(),
         reason: format!("making a rule anew by the calls of the plan: {refusal}"),
     };
+    let count = steps.places();
     if plan.calls != CallMode::Queue {
-        let mut rules = PortRules::new(flows, port, PortCalls::Single);
+        let rules = PortRules::new(flows, port, PortCalls::Single, count);
+        let mut rules = rules.map_err(|refusal| broken(refusal.into()))?;
         rules.bring(steps).map_err(broken)?;
         return Ok(rules);
     }
-    let taken = queues.and_then(|()| flows.take_queue());
-    taken.map_err(|refusal| lacks("operation queues for rules", &refusal))?;
-    // A replacement may have both its rules in the table for a moment.
-    let rules_max = u32::try_from(2 * steps.places()).unwrap_or(u32::MAX);
-    let standing = steps.standing().next().map(|(_, rule)| rule);
-    for sample in steps.samples().into_iter().chain(standing) {
-        let place = (sample.group, sample.priority);
-        let rule = flow_rule(place, &sample.items(), sample.actions, port);
-        let rule = rule.map_err(|unsaid| DeviceError::lacks(unsaid.0))?;
-        let made = flows.make_table(&rule, rules_max);
-        made.map_err(|refusal| lacks("templates for these rules", &refusal))?;
+    let of_queues = |refusal| lacks("operation queues for rules", &refusal);
+    queues.map_err(of_queues)?;
+    let mut rules = PortRules::new(flows, port, PortCalls::Queue, count).map_err(of_queues)?;
+    for sample in steps.samples() {
+        if let Ready::Refused(refusal) = rules.ready(sample) {
+            return Err(lacks("templates for these rules", &refusal));
+        }
     }
-    let mut rules = PortRules::new(flows, port, PortCalls::Queue);
     rules.bring(steps).map_err(broken)?;
     Ok(rules)
 }
@@ -414,11 +433,15 @@ pub fn target<'f>(
 /// Where a block makes no rules: a file that cannot be read or has other commands.
 pub fn install(
     flows: &mut Flows,
-    port: u16,
+    (port, calls): (u16, PortCalls),
     blocks: &[RuleBlock],
     faults: Vec<Option<String>>,
     report: &mut SetupReport,
 ) -> Result<Vec<InstalledBlock<FlowId>>, DeviceError> {
+    let broken = |refusal: FlowRefusal| DeviceError::Broken {
+        device: "dpdk".into(),
+        reason: format!("rules of a set-up: {refusal}"),
+    };
     flows.reserve(blocks.iter().map(|block| block.count() as usize).sum());
     let mut installed = Vec::with_capacity(blocks.len());
     for (block, fault) in blocks.iter().zip(faults) {
@@ -428,13 +451,16 @@ pub fn install(
                 report.refusal.get_or_insert(fault);
                 InstalledBlock::default()
             }
-            (RuleBlock::File { path, rules_count }, None) => {
-                apply(flows, port, (path, *rules_count), report)?;
-                InstalledBlock::default()
-            }
             (block, None) => {
-                let target = PortRules::new(flows, port, PortCalls::Single);
-                InstalledBlock::install(block, target, report)?
+                let target = PortRules::new(flows, port, calls, block.count() as usize);
+                let target = target.map_err(broken)?;
+                match block {
+                    RuleBlock::File { path, rules_count } => {
+                        apply(target, (path, *rules_count), report)?;
+                        InstalledBlock::default()
+                    }
+                    block => InstalledBlock::install(block, target, report)?,
+                }
             }
         });
     }
@@ -443,8 +469,7 @@ pub fn install(
 
 /// Creates the rules of a file of `flow create` commands. Only the calls are timed.
 fn apply(
-    flows: &mut Flows,
-    port: u16,
+    mut rules: PortRules<'_>,
     (path, count): (&Path, u32),
     report: &mut SetupReport,
 ) -> Result<(), DeviceError> {
@@ -463,11 +488,12 @@ fn apply(
             Command::Set { .. } => continue,
             _ => return Err(broken(format!("line {}: use `flow create` alone", parsed.line))),
         };
-        let ready = flow_rule((rule.group, rule.priority), rule.items, rule.actions, port);
+        let place = (rule.group, rule.priority);
+        let call = PortCall::Create(rules.ready_with(place, rule.items, rule.actions));
         let begun = Instant::now();
-        let made = ready.map_err(RuleRefusal::Unsaid).and_then(|rule| Ok(flows.create(&rule)?));
+        let CallResult { stands, .. } = rules.call(call);
         report.install += begun.elapsed();
-        if let Err(refusal) = made {
+        if let Err(refusal) = stands {
             report.rules_refused += u64::from(count.saturating_sub(created));
             report.refusal.get_or_insert_with(|| format!("line {}: {refusal}", parsed.line));
             break;

@@ -223,6 +223,27 @@ const DIES: &str = "
 int rte_flow_destroy(void) { abort(); }
 ";
 
+/// Rules through operation queues alone, as hardware steering of mlx5 has them in DPDK 22.11.
+const QUEUES_ALONE: &str = "
+#include <errno.h>
+int rte_flow_error_set(void *error, int code, int type, const void *cause, const char *message);
+void *rte_flow_create(unsigned short port, const void *attr, const void *items, const void *actions,
+                      void *error)
+{
+    rte_flow_error_set(error, ENOTSUP, 1, 0, \"queues alone\");
+    return 0;
+}
+int rte_flow_validate(unsigned short port, const void *attr, const void *items, const void *actions,
+                      void *error)
+{
+    return rte_flow_error_set(error, ENOTSUP, 1, 0, \"queues alone\");
+}
+int rte_flow_destroy(unsigned short port, void *flow, void *error)
+{
+    return rte_flow_error_set(error, ENOTSUP, 1, 0, \"queues alone\");
+}
+";
+
 /// Ends the process where a rule does not go as it came: a card has two engines for them.
 const STRICT: &str = "
 #define _GNU_SOURCE
@@ -328,6 +349,30 @@ fn a_rule_goes_as_it_came_by_a_call_or_through_a_queue() {
         };
         let has_calls = samples.iter().any(|sample| !sample["point"]["calls"].is_null());
         assert!(!has_calls || done("single") && done("queue"), "{arguments:?}: {samples:?}");
+    }
+}
+
+#[test]
+fn a_port_with_rules_through_queues_alone_has_those_of_set_ups_through_them() {
+    let test = "a_port_with_rules_through_queues_alone_has_those_of_set_ups_through_them";
+    let Some(_alone) = alone(test) else { return };
+    let arguments = ["occupancy", "--set", "groups=0", "--set", "rules=1k"];
+    let samples = run_with(QUEUES_ALONE, &arguments);
+    check(&samples);
+    let setup = samples.iter().find(|sample| sample["trial"] == "setup").unwrap();
+    assert_eq!(metric(setup, "rules_installed"), Some(1_000.0), "{setup}");
+    assert!(!setup["counters"]["proofs"].as_array().unwrap().is_empty(), "{setup}");
+    let arguments = ["update-batch", "--set", "batch=100", "--set", "flows=1k"];
+    let samples = run_with(QUEUES_ALONE, &arguments);
+    let batches: Vec<&Value> = samples.iter().filter(|sample| sample["trial"] == "batch").collect();
+    assert!(!batches.is_empty());
+    for batch in batches {
+        if batch["point"]["calls"] == "single" {
+            let lacking = "rules by single calls: the port says: queues alone";
+            assert!(text(batch, "capability").starts_with(lacking), "{batch}");
+        } else if batch["outcome"] == "measured" {
+            assert_eq!(metric(batch, "operations_done"), metric(batch, "operations_planned"));
+        }
     }
 }
 
