@@ -1,9 +1,12 @@
-//! Shapes of patterns: rules that differ in addresses and ports alone are compiled once.
+//! Shapes of patterns: rules that differ in addresses, ports, tags and the like alone are compiled
+//! once.
 //!
 //! To compile items takes longer than to create their rule. Most programs give the same items with
-//! the same masks over and over, and only addresses and ports differ. A shape has the compiled
-//! pattern, and for each byte of an address or a port its place in the key. Every other byte must
-//! have the value that was compiled; otherwise the items are compiled again.
+//! the same masks over and over, and only such free values differ. A shape has the compiled
+//! pattern, and for each free byte its place in the key. Every other byte must have the value that
+//! was compiled; otherwise the items are compiled again. To make a shape takes some twenty times as
+//! long as to compile, so it is made of items that are the first of their kinds and masks, or whose
+//! other values have come twice in a row.
 
 use arrayvec::ArrayVec;
 use niclab_nic::rule::Pattern;
@@ -103,6 +106,8 @@ struct PatternShape {
     /// Values of the bits that are not free.
     value: Key,
     mask: Key,
+    /// The last items of the same kinds and masks that have other values than those.
+    missed: Vec<Image>,
 }
 
 /// The key of a pattern of outer bits: values, and the bits that count.
@@ -143,14 +148,18 @@ pub struct PatternShapes {
     oldest: usize,
 }
 
-/// Bytes of an item whose values never matter to other items.
-fn free_bytes(item: Item) -> std::ops::Range<usize> {
+/// Whether the value of a byte of an item never matters to other items: addresses, ports, tags,
+/// DSCP, TTL, flags of TCP, type and code of ICMP.
+fn is_free(item: Item, byte: usize) -> bool {
     match item {
-        Item::Eth => 0..12,
-        Item::Ipv4 => 12..20,
-        Item::Ipv6 => 8..40,
-        Item::Tcp | Item::Udp => 0..4,
-        _ => 0..0,
+        Item::Eth => byte < 12,
+        Item::Vlan => byte < 2,
+        Item::Ipv4 => matches!(byte, 1 | 8 | 12..20),
+        Item::Ipv6 => (7..40).contains(&byte),
+        Item::Tcp => matches!(byte, 0..4 | 13),
+        Item::Udp => byte < 4,
+        Item::Icmp | Item::Icmp6 => byte < 2,
+        _ => false,
     }
 }
 
@@ -165,15 +174,32 @@ impl KnownItem {
     /// Whether an item has this shape.
     #[inline]
     fn suits(&self, given: &ItemBytes<'_>) -> bool {
+        self.is_of_kind(given) && given.spec.is_none_or(|spec| self.has_values(spec))
+    }
+
+    /// Whether an item has this kind and mask.
+    #[inline]
+    fn is_of_kind(&self, given: &ItemBytes<'_>) -> bool {
         if given.item != self.item || given.last.is_some() {
             return false;
         }
-        let Some(spec) = given.spec else { return !self.has_spec };
+        if given.spec.is_none() {
+            return !self.has_spec;
+        }
         let same_mask = match (given.mask, &self.mask) {
             (Some(mask), Some(known)) => *mask == known[..mask.len()],
             (mask, known) => mask.is_none() && known.is_none(),
         };
-        self.has_spec && same_mask && self.has_values(spec)
+        self.has_spec && same_mask
+    }
+
+    /// The values of an item that are not free.
+    fn fixed_values(&self, given: &ItemBytes<'_>) -> Image {
+        let mut image = [0; IMAGE_LEN];
+        let spec = given.spec.unwrap_or_default();
+        let values = spec.iter().zip(&self.fixed).map(|(value, fixed)| value & fixed);
+        image.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        image
     }
 
     /// Whether an item of this kind and mask has the values that were compiled, where they matter.
@@ -199,13 +225,15 @@ impl PatternShape {
         }
         let (value, mask) = (*pattern.value(), *pattern.mask());
         let known = given.iter().zip(&items).map(|(given, item)| KnownItem::new(given, item));
-        let mut shape = PatternShape { items: known.collect(), free: Vec::new(), value, mask };
+        let (items_known, missed) = (known.collect(), Vec::new());
+        let mut shape = PatternShape { items: items_known, free: Vec::new(), value, mask, missed };
         // The port of a tunnel is part of what makes it one.
         let last_header = items.iter().rposition(|item| item.item.is_header());
         for (at, item) in items.iter().enumerate() {
             let is_port = matches!(item.item, Item::Tcp | Item::Udp);
             let can_be_free = !is_port || last_header == Some(at);
-            for from in free_bytes(item.item).filter(|&from| can_be_free && item.mask[from] != 0) {
+            let counts = |&from: &usize| is_free(item.item, from) && item.mask[from] != 0;
+            for from in (0..item.item.header_len()).filter(|from| can_be_free && counts(from)) {
                 if let Some(to) = place_of(&items, (at, from), &pattern) {
                     shape.add_free((at, from), item.mask[from], to);
                     shape.items[at].fixed[from] = 0;
@@ -234,6 +262,20 @@ impl PatternShape {
                 self.free.push(FreeRun { item, from, len: 1, word, shift, mask });
             }
         }
+    }
+
+    /// Whether items have these kinds and masks, and other values than the shape has: whether they
+    /// have come for the first time, since others came.
+    fn is_missed_once(&mut self, items: &[ItemBytes<'_>]) -> bool {
+        let of_kind = |(known, given): (&KnownItem, &ItemBytes<'_>)| known.is_of_kind(given);
+        if items.len() != self.items.len() || !self.items.iter().zip(items).all(of_kind) {
+            return false;
+        }
+        let values = self.items.iter().zip(items).map(|(known, given)| known.fixed_values(given));
+        let values: Vec<Image> = values.collect();
+        let is_new = self.missed != values;
+        self.missed = values;
+        is_new
     }
 
     /// The value of the key of these items, if they have this shape.
@@ -299,7 +341,7 @@ impl PatternShapes {
     }
 
     /// The key of items of a template that had this shape when they were compiled last: their kinds
-    /// and masks are the same. `None` if other values than addresses and ports differ.
+    /// and masks are the same. `None` if other values than the free ones differ.
     #[inline]
     pub fn refill(&self, shape: usize, items: &[ItemBytes<'_>]) -> Option<Key> {
         let shape = self.shapes.get(shape)?;
@@ -312,6 +354,10 @@ impl PatternShapes {
     /// [`PatternShapes::compile`] for items that have none of the known shapes.
     #[cold]
     fn compile_new(&mut self, items: &[ItemBytes<'_>]) -> Result<Compiled, CompileError> {
+        if self.shapes.iter_mut().any(|shape| shape.is_missed_once(items)) {
+            let items: Vec<ItemMatch> = items.iter().map(|item| item.to_match()).collect();
+            return compile::pattern(&items).map(Compiled::Other);
+        }
         let (pattern, shape) = PatternShape::compile(items)?;
         let Some(shape) = shape else { return Ok(Compiled::Other(pattern)) };
         if self.shapes.len() < SHAPES_MAX {
@@ -366,6 +412,12 @@ mod tests {
             "eth / ipv4 / tcp dst is 82 flags is 16 / end",
             "eth / vlan vid is 5 / ipv4 dst is 1.1.1.1 / end",
             "eth / vlan vid is 6 / ipv4 dst is 1.1.1.2 / end",
+            "eth / vlan tci spec 0x2006 tci mask 0xefff / ipv4 ttl is 3 tos is 8 / end",
+            "eth / vlan tci spec 0x4107 tci mask 0xefff / ipv4 ttl is 4 tos is 9 / end",
+            "eth / ipv6 hop is 3 / icmp6 type is 135 code is 1 / end",
+            "eth / ipv6 hop is 4 / icmp6 type is 136 code is 2 / end",
+            "eth / ipv4 / icmp type is 8 code is 1 / end",
+            "eth / ipv4 / icmp type is 3 code is 2 / end",
             "eth / ipv4 / udp / vxlan vni is 7 / end",
             "eth / ipv4 / udp / vxlan vni is 8 / end",
             "eth / ipv4 / udp dst spec 5 dst last 9 dst mask 0xffff / end",
@@ -379,7 +431,24 @@ mod tests {
             let compiled = pattern_of(&mut shapes, &items);
             assert_eq!(compiled, compile::pattern(&items), "{text}");
         }
-        assert!(shapes.shapes.len() < 16, "addresses and ports are filled in");
+        assert!(shapes.shapes.len() < 18, "free values are filled in");
+    }
+
+    #[test]
+    fn a_tag_is_filled_in_and_a_value_that_never_comes_again_makes_no_shape() {
+        let mut shapes = PatternShapes::default();
+        for vid in 1..100 {
+            let tagged = items(&format!("eth / vlan vid is {vid} / ipv4 src is 1.1.1.1"));
+            let compiled = pattern_of(&mut shapes, &tagged);
+            assert_eq!(compiled, compile::pattern(&tagged));
+        }
+        assert_eq!(shapes.shapes.len(), 1);
+        for protocol in [6, 17, 6, 1, 17, 17] {
+            let of_protocol = items(&format!("eth / ipv4 src is 1.1.1.1 proto is {protocol}"));
+            let compiled = pattern_of(&mut shapes, &of_protocol);
+            assert_eq!(compiled, compile::pattern(&of_protocol), "{protocol}");
+        }
+        assert_eq!(shapes.shapes.len(), 3, "of the first, and of one that came twice in a row");
     }
 
     #[test]
