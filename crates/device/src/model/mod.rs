@@ -1,7 +1,7 @@
 //! `model:NAME`: a card in virtual time, computed from a profile.
 //!
-//! A profile says of a card what its parts are like (`schema`); a trial lets a load flow through
-//! them (`pipe`, `trial`) while operations on rules take their time (`control`); messages between
+//! A profile says of a card what its parts are like (`niclab_profile`); a trial lets a load flow
+//! through them (`pipe`, `trial`) while operations on rules take their time (`control`); messages between
 //! programs take what is published of them (`echoes`). The same seed and the same calls give the
 //! same answers, far faster than a card would.
 //!
@@ -13,19 +13,15 @@ mod echoes;
 #[cfg(test)]
 #[path = "model_tests.rs"]
 mod model_tests;
-pub mod pcie;
 mod pipe;
 mod polled_queues;
-pub mod profile;
 mod rules;
-pub mod schema;
 mod trial;
-
-use std::path;
 
 use niclab_load::{Arrivals, Control, Load, LoadObservation, Rate};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FlowSet;
+pub use niclab_profile::{NoProfile, UnreadProfile, names, pcie, profile, read, schema, text};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -37,34 +33,10 @@ use crate::plan::{Plan, RulesPlan, no_rss_changes};
 use card::{Path, SECOND_NS};
 use control::Operations;
 use polled_queues::{Polling, chance, drawn, polled_queues, skew};
-use profile::{Basis, Entry, Part, Profile, ProfileError};
+use profile::{Basis, Entry, Part, Profile};
 use rules::Rules;
 use schema::{INJECTED, Key};
 use trial::{ModelTrial, arrivals_pps};
-
-/// The profiles that come with niclab, and their texts.
-const PROFILES: &[(&str, &str)] = &[
-    ("82599", include_str!("../../../../profiles/82599.toml")),
-    ("bluefield", include_str!("../../../../profiles/bluefield.toml")),
-    ("bluefield2", include_str!("../../../../profiles/bluefield2.toml")),
-    ("bluefield2-off-path", include_str!("../../../../profiles/bluefield2-off-path.toml")),
-    (
-        "bluefield2-off-path-snic",
-        include_str!("../../../../profiles/bluefield2-off-path-snic.toml"),
-    ),
-    ("bluefield2-snic", include_str!("../../../../profiles/bluefield2-snic.toml")),
-    ("connectx-4", include_str!("../../../../profiles/connectx-4.toml")),
-    ("connectx-4lx", include_str!("../../../../profiles/connectx-4lx.toml")),
-    ("connectx-5", include_str!("../../../../profiles/connectx-5.toml")),
-    ("connectx-6", include_str!("../../../../profiles/connectx-6.toml")),
-    ("e810", include_str!("../../../../profiles/e810.toml")),
-    ("stingray", include_str!("../../../../profiles/stingray.toml")),
-    ("stingray-snic", include_str!("../../../../profiles/stingray-snic.toml")),
-    ("xl710", include_str!("../../../../profiles/xl710.toml")),
-];
-
-/// Longest file of a profile; those that come with niclab have some kilobytes.
-const LEN_MAX: u64 = 1 << 20;
 
 /// By how much a trial differs from the next at most where the profile does not say.
 const NOISE: f64 = 0.003;
@@ -98,59 +70,6 @@ impl ModelState {
         let flows = FlowSet::new(&load.flows).map_err(|error| bad(error.to_string()))?;
         self.rss.shares(&flows, self.polling.queues).map_err(|error| bad(error.to_string()))
     }
-}
-
-/// Names of the profiles that come with niclab.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    PROFILES.iter().map(|(name, _)| *name)
-}
-
-/// Text of a profile: of one that comes with niclab by its name, of a file by its path. With it
-/// comes what errors call it.
-///
-/// # Errors
-/// What there is where there is no such profile.
-pub fn text(name: &str) -> Result<(String, String), NoProfile> {
-    if let Some((name, text)) = PROFILES.iter().find(|(known, _)| *known == name) {
-        return Ok((format!("profiles/{name}.toml"), (*text).to_owned()));
-    }
-    let known = || names().collect::<Vec<_>>().join(", ");
-    match niclab_files::text(path::Path::new(name), LEN_MAX) {
-        Ok(text) => Ok((name.to_owned(), text)),
-        Err(error) => Err(NoProfile { name: name.to_owned(), error, known: known() }),
-    }
-}
-
-/// There is no such profile.
-#[derive(Debug, thiserror::Error)]
-#[error("profile `{name}`: {error}; give a file, or one of {known}")]
-pub struct NoProfile {
-    /// The given text.
-    pub name: String,
-    /// Why its file cannot be read.
-    pub error: niclab_files::FileError,
-    /// The available names.
-    pub known: String,
-}
-
-/// Why a profile cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum UnreadProfile {
-    /// It is not there.
-    #[error(transparent)]
-    Absent(#[from] NoProfile),
-    /// It is wrong.
-    #[error(transparent)]
-    Bad(#[from] ProfileError),
-}
-
-/// Reads a profile: one that comes with niclab by its name, another by its path.
-///
-/// # Errors
-/// What there is where there is no such profile; what is wrong with it.
-pub fn read(name: &str) -> Result<Profile, UnreadProfile> {
-    let (file, text) = text(name)?;
-    Ok(Profile::parse(&file, &text)?)
 }
 
 /// Opens `model:NAME` or `model:FILE`.

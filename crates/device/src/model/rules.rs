@@ -6,7 +6,7 @@ use niclab_load::Load;
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 
-use super::card::{Costs, GroupPath, RuleKind, unknown};
+use super::card::{Costs, GroupPath, RuleKind, rule_kind, unknown};
 use super::profile::{Basis, Entry, Profile};
 use crate::face::{DeviceError, RuleBlock, Setup, SetupReport};
 use crate::stack::Stack;
@@ -32,12 +32,12 @@ impl Block {
             return Err(DeviceError::lacks("files of rules"));
         };
         let (kind, flows) = match block {
-            RuleBlock::Stack { stack, .. } => (RuleKind::of(*stack, actions)?, None),
+            RuleBlock::Stack { stack, .. } => (rule_kind(*stack, actions)?, None),
             RuleBlock::FiveTuples { flows, first, .. } => {
-                (RuleKind::of(Stack::Ipv4Tcp, actions)?, Some((flows.clone(), *first)))
+                (rule_kind(Stack::Ipv4Tcp, actions)?, Some((flows.clone(), *first)))
             }
             RuleBlock::Any { .. } | RuleBlock::File { .. } => {
-                (RuleKind::of(Stack::Eth, actions)?, None)
+                (rule_kind(Stack::Eth, actions)?, None)
             }
         };
         let is_any = matches!(block, RuleBlock::Any { .. });

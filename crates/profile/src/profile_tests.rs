@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::super::{names, read, text};
 use super::*;
+use crate::{names, read, text};
 
 /// A whole profile, with each way to say something.
 const GOOD: &str = r#"title = "A card"

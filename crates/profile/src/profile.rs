@@ -21,8 +21,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::pcie::PciExpress;
-use super::schema::{INJECTED, Key, SECTIONS, Section};
+use crate::pcie::PciExpress;
+use crate::schema::{INJECTED, Key, SECTIONS, Section};
 
 /// A card, described.
 #[derive(Clone, Debug, PartialEq)]
@@ -299,7 +299,7 @@ impl ProfileReader<'_> {
 
     fn profile(&self, table: &DeTable<'_>) -> Result<Profile, ProfileError> {
         const TEXTS: [&str; 3] = ["title", "source", "fitted_to"];
-        let known = |name: &str| TEXTS.contains(&name) || super::schema::section(name).is_some();
+        let known = |name: &str| TEXTS.contains(&name) || crate::schema::section(name).is_some();
         if let Some((name, _)) = table.iter().find(|(name, _)| !known(name.get_ref())) {
             let names: Vec<&str> =
                 TEXTS.into_iter().chain(SECTIONS.iter().map(|section| section.name)).collect();
