@@ -27,6 +27,12 @@
 // The longest RSS key, bytes. The shortest is 40.
 #define NICLAB_RSS_KEY_LEN_MAX 128
 
+// The most operations of a queue whose results were not pulled.
+#define NICLAB_QUEUE_SIZE_MAX (1 << 20)
+
+// The most indirect actions.
+#define NICLAB_INDIRECT_ACTIONS_MAX (1 << 20)
+
 // A rule flagged the packet.
 #define NICLAB_FLAGGED 1
 
@@ -41,12 +47,6 @@
 
 // RSS chose the queue, and no rule.
 #define NICLAB_PORT_RSS 16
-
-// The most operations of a queue whose results were not pulled.
-#define QUEUE_SIZE_MAX (1 << 20)
-
-// The most shared actions.
-#define SHARED_ACTIONS_MAX (1 << 20)
 
 // The part of a call that an error concerns.
 enum niclab_part {
@@ -104,6 +104,32 @@ enum niclab_item_kind {
   // bytes, signed), limit (2), the number of bytes (1), and the bytes. Numbers begin with the
   // most significant byte.
   NICLAB_ITEM_KIND_RAW = 15,
+  // SCTP, its common header: 12 bytes.
+  NICLAB_ITEM_KIND_SCTP = 16,
+  // ESP: SPI and sequence number, 8 bytes.
+  NICLAB_ITEM_KIND_ESP = 17,
+  // The authentication header without its check value: 12 bytes.
+  NICLAB_ITEM_KIND_AH = 18,
+  // ARP for Ethernet and IPv4: 28 bytes.
+  NICLAB_ITEM_KIND_ARP_ETH_IPV4 = 19,
+  // The fragment header of IPv6: 8 bytes.
+  NICLAB_ITEM_KIND_IPV6_FRAG_EXT = 20,
+  // PPPoE in its discovery stage: 6 bytes.
+  NICLAB_ITEM_KIND_PPPOED = 21,
+  // PPPoE in its session stage: 6 bytes.
+  NICLAB_ITEM_KIND_PPPOES = 22,
+  // GRE as NVGRE has it, with its key: 8 bytes.
+  NICLAB_ITEM_KIND_NVGRE = 23,
+  // VXLAN-GPE: 8 bytes.
+  NICLAB_ITEM_KIND_VXLAN_GPE = 24,
+  // GTP of version 1, on the port of GTP-U or GTP-C: 8 bytes.
+  NICLAB_ITEM_KIND_GTP = 25,
+  // GTP-C of version 1: 8 bytes.
+  NICLAB_ITEM_KIND_GTPC = 26,
+  // GTP-U: 8 bytes.
+  NICLAB_ITEM_KIND_GTPU = 27,
+  // The PDU session container, an extension header of GTP-U: 3 bytes.
+  NICLAB_ITEM_KIND_GTP_PSC = 28,
 };
 
 // The kind of an action.
@@ -156,6 +182,8 @@ enum niclab_action_kind {
   NICLAB_ACTION_KIND_VXLAN_ENCAP = 21,
   // The indirect action with the handle `context`.
   NICLAB_ACTION_KIND_INDIRECT = 22,
+  // Exchange the addresses of Ethernet.
+  NICLAB_ACTION_KIND_MAC_SWAP = 23,
 };
 
 // A field that an action sets.
@@ -187,6 +215,9 @@ enum niclab_field {
   // Id in the outermost VLAN tag, 0 to 4095.
   NICLAB_FIELD_VLAN_VID = 12,
 };
+
+// The profile of a modelled card, opaque to C.
+struct niclab_profile;
 
 // A NIC, opaque to C. All functions that take one may be called by several threads at a time.
 struct niclab_nic;
@@ -362,6 +393,29 @@ struct niclab_port_counters {
   uint64_t tx_dropped;
 };
 
+// Numbers of a modelled card that the NIC does not carry out by itself; 0 where they are unknown.
+struct niclab_card {
+  // Rate of the wire, Gbps at L1.
+  double rate_gbps;
+  // Frames that wait for the classifier.
+  uint32_t fifo_frames;
+  // Descriptors of a receive queue.
+  uint32_t ring_frames;
+  // The most queues of a port.
+  uint32_t queues_max;
+};
+
+// The time that a modelled card needs for operations on rules, nanoseconds.
+struct niclab_spent {
+  // On a core that does nothing else.
+  double alone_ns;
+  // On a core that forwards packets too.
+  double beside_ns;
+  // Of each frame from now on, in the classifier, if default rules alone match it; 0 where it is
+  // unknown.
+  double frame_ns;
+};
+
 // A NIC to open.
 struct niclab_config {
   // Receive queues, 1 to 256.
@@ -370,6 +424,8 @@ struct niclab_config {
   uint16_t ports;
   // Seed of the tables' hashes.
   uint64_t seed;
+  // The card whose limits the NIC has; null for those of niclab.
+  const struct niclab_profile *profile;
 };
 
 // A rule.
@@ -506,6 +562,12 @@ int32_t niclab_queue_destroy(struct niclab_flow_queue *queue,
                              int32_t postpone,
                              struct niclab_error *error);
 
+// Checks that a queue takes another operation: `-EAGAIN` if it is full.
+//
+// # Safety
+// As [`niclab_queue_destroy`].
+int32_t niclab_queue_check_room(const struct niclab_flow_queue *queue, struct niclab_error *error);
+
 // Adds a result to a queue, of an operation that the program has carried out itself.
 //
 // # Safety
@@ -577,6 +639,38 @@ int32_t niclab_port_counters(const struct niclab_port *port,
                              struct niclab_port_counters *counters,
                              struct niclab_error *error);
 
+// Reads a profile: one of those that come with niclab by its name, another by its path. Close it
+// by `niclab_profile_close`; a NIC that was opened with it keeps a copy.
+//
+// # Safety
+// The pointers are valid, or null; `name` ends with a zero byte.
+int32_t niclab_profile_read(const char *name,
+                            struct niclab_profile **profile,
+                            struct niclab_error *error);
+
+// Closes a profile.
+//
+// # Safety
+// `profile` is null or was read, and no other call uses it.
+void niclab_profile_close(struct niclab_profile *profile);
+
+// The numbers of a profile.
+//
+// # Safety
+// The pointers are valid, or null.
+int32_t niclab_profile_card(const struct niclab_profile *profile,
+                            struct niclab_card *card,
+                            struct niclab_error *error);
+
+// The time that the modelled card needs for the operations on rules since this was called last;
+// the NIC has carried them out already. All zeros without a profile.
+//
+// # Safety
+// `nic` is open, and the pointers are valid, or null.
+int32_t niclab_take_spent(const struct niclab_nic *nic,
+                          struct niclab_spent *spent,
+                          struct niclab_error *error);
+
 // Opens a NIC without rules: RSS sends all packets to the queues. Close it by `niclab_close`.
 //
 // # Safety
@@ -584,6 +678,16 @@ int32_t niclab_port_counters(const struct niclab_port *port,
 int32_t niclab_open(const struct niclab_config *config,
                     struct niclab_nic **nic,
                     struct niclab_error *error);
+
+// Opens the NIC anew with these queues and ports: its rules and indirect actions are gone, and
+// their handles name nothing. Isolation and template tables stay; the profile of `config` does not
+// matter. Workers and operation queues must be closed before.
+//
+// # Safety
+// `nic` is open, and the pointers are valid, or null.
+int32_t niclab_reopen(const struct niclab_nic *nic,
+                      const struct niclab_config *config,
+                      struct niclab_error *error);
 
 // Closes a NIC. Its workers, template tables and operation queues must be closed before.
 //

@@ -16,6 +16,7 @@
 
 #define ARG_PORT "port"
 #define ARG_QUEUES "queues"
+#define ARG_PROFILE "profile"
 
 RTE_LOG_REGISTER(niclab_logtype, pmd.net.niclab, NOTICE);
 
@@ -55,6 +56,8 @@ static void leave_link(struct nl_device *device)
 
 	rte_spinlock_lock(&links_lock);
 	link->ends[device->end] = NULL;
+	if (device->card.profile != NULL)
+		link->byte_time = 0;
 	if (link->ends[0] == NULL && link->ends[1] == NULL) {
 		for (struct nl_link **at = &links; *at != NULL; at = &(*at)->next)
 			if (*at == link) {
@@ -87,31 +90,56 @@ static struct rte_ring *make_ring(unsigned int flags)
 	return ring;
 }
 
+/* Rate of the link, Mbps. */
+static uint32_t link_speed(const struct nl_device *device)
+{
+	const double gbps = device->card.numbers.rate_gbps;
+
+	return gbps > 0 ? (uint32_t)(gbps * 1000) : RTE_ETH_SPEED_NUM_100G;
+}
+
+/* Whether the port and the one at the other end are started. */
+static int is_up(const struct nl_device *device)
+{
+	const struct nl_link *link = device->link;
+
+	/* Wires of a memory port end at the other device. */
+	return device->data->dev_started &&
+	       (link == NULL || __atomic_load_n(&link->started[!device->end], __ATOMIC_ACQUIRE));
+}
+
 static int link_update(struct rte_eth_dev *dev, int wait)
 {
 	const struct nl_device *device = nl_device_of(dev);
-	struct rte_eth_link link = {
-		.link_speed = RTE_ETH_SPEED_NUM_100G,
+	const struct rte_eth_link link = {
+		.link_speed = link_speed(device),
 		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
 		.link_autoneg = RTE_ETH_LINK_FIXED,
-		.link_status = RTE_ETH_LINK_DOWN,
+		.link_status = is_up(device) ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
 	};
 
 	RTE_SET_USED(wait);
-	/* Wires of a memory port end at the other device. */
-	if (dev->data->dev_started && (device->link == NULL || device->link->started[!device->end]))
-		link.link_status = RTE_ETH_LINK_UP;
 	return rte_eth_linkstatus_set(dev, &link);
 }
 
+/* The link of a port changes when the port at the other end starts or stops. */
 static void set_link_of_peer(const struct nl_device *device)
 {
-	/* The link of a port changes when the port at the other end starts or stops. */
-	if (device->link == NULL || device->link->ends[!device->end] == NULL)
-		return;
-	struct rte_eth_dev *peer = &rte_eth_devices[device->link->ends[!device->end]->data->port_id];
+	struct rte_eth_dev *peer = NULL;
+	int is_same = -1;
 
-	if (link_update(peer, 0) == 0)
+	if (device->link == NULL)
+		return;
+	/* The other end may close at this moment. */
+	rte_spinlock_lock(&links_lock);
+	const struct nl_device *other = device->link->ends[!device->end];
+	if (other != NULL) {
+		peer = &rte_eth_devices[other->data->port_id];
+		is_same = link_update(peer, 0);
+	}
+	rte_spinlock_unlock(&links_lock);
+	/* Without the lock: the program may start or stop ports there. */
+	if (is_same == 0)
 		rte_eth_dev_callback_process(peer, RTE_ETH_EVENT_INTR_LSC, NULL);
 }
 
@@ -154,31 +182,45 @@ static int dev_stop(struct rte_eth_dev *dev)
 	return 0;
 }
 
-static void close_nic(struct nl_device *device)
+/* Closes what must not outlive the rules of a NIC. */
+static void close_users(struct nl_device *device)
 {
 	nl_flow_queues_close(device);
 	for (int q = 0; q < NL_QUEUES_MAX; q++) {
 		niclab_worker_close(device->rx[q].worker);
 		device->rx[q].worker = NULL;
 	}
-	niclab_close(device->nic);
-	device->nic = NULL;
 	device->nic_queues = 0;
 }
 
-/* Opens the NIC for so many queues. Another number of queues makes another NIC: its rules are
- * gone. */
+static void close_nic(struct nl_device *device)
+{
+	close_users(device);
+	niclab_close(device->nic);
+	device->nic = NULL;
+}
+
+/* Opens the NIC for so many queues. Another number of queues makes another NIC: its rules are gone,
+ * their handles name nothing, and it is isolated if the former was. */
 static int open_nic(struct nl_device *device, uint16_t queues)
 {
-	struct niclab_config config = {.queues = queues, .ports = 1};
+	const struct niclab_config config = {
+		.queues = queues,
+		.ports = 1,
+		.profile = device->card.profile,
+	};
 	struct niclab_error why;
 
 	if (device->nic != NULL && device->nic_queues == queues)
 		return 0;
-	close_nic(device);
-	int result = niclab_open(&config, &device->nic, &why);
-	if (result == 0)
+	close_users(device);
+	int result = device->nic != NULL ? niclab_reopen(device->nic, &config, &why)
+					 : niclab_open(&config, &device->nic, &why);
+	if (result == 0) {
 		device->nic_queues = queues;
+		/* The time of a frame without rules. */
+		nl_operation_end(device, nl_operation_begin(device));
+	}
 	for (uint16_t q = 0; result == 0 && q < queues; q++)
 		result = niclab_worker_open(device->nic, &device->rx[q].worker, &why);
 	if (result != 0) {
@@ -245,6 +287,14 @@ static int rx_queue_setup(struct rte_eth_dev *dev, uint16_t id, uint16_t descrip
 	RTE_SET_USED(descriptors);
 	RTE_SET_USED(socket);
 	RTE_SET_USED(conf);
+	/* Frames of a port of the system are copied; those of memory come as they are. */
+	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+	const uint32_t longest = dev->data->mtu + RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;
+	if (device->link == NULL && room < longest) {
+		NL_LOG(ERR, "queue %u: buffers of %u bytes cannot hold frames of %u; make the pool "
+			    "with larger buffers\n", id, room, longest);
+		return -EINVAL;
+	}
 	if (queue->ring == NULL)
 		queue->ring = make_ring(RING_F_SC_DEQ);
 	if (queue->ring == NULL)
@@ -404,6 +454,7 @@ static void close_device(struct nl_device *device)
 	device->port = NULL;
 	if (device->link != NULL)
 		leave_link(device);
+	nl_card_close(device);
 }
 
 static int dev_close(struct rte_eth_dev *dev)
@@ -501,6 +552,22 @@ static int read_port(const char *key, const char *value, void *to)
 	return 0;
 }
 
+static int read_profile(const char *key, const char *value, void *to)
+{
+	struct nl_device *device = to;
+
+	RTE_SET_USED(key);
+	if (value == NULL || *value == '\0') {
+		NL_LOG(ERR, "profile has no value; give profile=connectx-5, for example\n");
+		return -EINVAL;
+	}
+	if (device->card.profile != NULL) {
+		NL_LOG(ERR, "profile is given twice; give it once\n");
+		return -EINVAL;
+	}
+	return nl_card_open(device, value);
+}
+
 static int read_queues(const char *key, const char *value, void *to)
 {
 	struct nl_device *device = to;
@@ -524,21 +591,29 @@ static int read_queues(const char *key, const char *value, void *to)
 /* Reads the devargs and opens what they name. */
 static int open_device(struct nl_device *device, const char *text)
 {
-	static const char *const keys[] = {ARG_PORT, ARG_QUEUES, NULL};
+	static const char *const keys[] = {ARG_PORT, ARG_QUEUES, ARG_PROFILE, NULL};
 	struct rte_kvargs *args = rte_kvargs_parse(text, keys);
 	struct niclab_error why;
 
 	if (args == NULL) {
-		NL_LOG(ERR, "devargs `%s`: unknown or without a value; there are port= and queues=\n",
-		       text);
+		NL_LOG(ERR, "devargs `%s`: unknown or without a value; there are port=, queues= and "
+			    "profile=\n", text);
 		return -EINVAL;
 	}
 	int result = rte_kvargs_process(args, ARG_PORT, read_port, device);
 	if (result == 0)
 		result = rte_kvargs_process(args, ARG_QUEUES, read_queues, device);
+	if (result == 0)
+		result = rte_kvargs_process(args, ARG_PROFILE, read_profile, device);
 	rte_kvargs_free(args);
 	if (result != 0)
 		return -EINVAL;
+	const uint32_t of_card = device->card.numbers.queues_max;
+	if (of_card != 0 && device->queues_max > of_card) {
+		NL_LOG(ERR, "queues=%u: the profile's card has %u; give at most that\n",
+		       device->queues_max, of_card);
+		return -EINVAL;
+	}
 	const char *name = device->port_name[0] != '\0' ? device->port_name : "memory";
 	const char *memory = strncmp(name, "memory", 6) == 0 ? name + 6 : NULL;
 	if (memory != NULL && (*memory == '\0' || *memory == ':')) {
@@ -547,8 +622,12 @@ static int open_device(struct nl_device *device, const char *text)
 			return -EINVAL;
 		}
 		if (device->queues_max == 0)
-			device->queues_max = NL_QUEUES_MAX;
-		return join_link(device, memory);
+			device->queues_max = of_card != 0 ? RTE_MIN(of_card, (uint32_t)NL_QUEUES_MAX)
+							  : NL_QUEUES_MAX;
+		result = join_link(device, memory);
+		if (result == 0)
+			nl_card_on_link(device);
+		return result;
 	}
 	if (device->queues_max == 0)
 		device->queues_max = 1;
@@ -610,4 +689,4 @@ static int unplug(struct rte_vdev_device *vdev)
 static struct rte_vdev_driver driver = {.probe = probe, .remove = unplug};
 
 RTE_PMD_REGISTER_VDEV(net_niclab, driver);
-RTE_PMD_REGISTER_PARAM_STRING(net_niclab, ARG_PORT "=<string> " ARG_QUEUES "=<int>");
+RTE_PMD_REGISTER_PARAM_STRING(net_niclab, ARG_PORT "=<string> " ARG_QUEUES "=<int> " ARG_PROFILE "=<string>");

@@ -8,6 +8,7 @@
 #include <rte_ether.h>
 #include <rte_flow.h>
 #include <rte_log.h>
+#include <rte_mbuf.h>
 #include <rte_spinlock.h>
 #include <rte_version.h>
 
@@ -39,6 +40,20 @@ struct nl_rx_losses {
 	uint64_t no_mbuf;
 };
 
+/* What a receive queue has counted. One thread writes it. */
+struct nl_rx_counters {
+	uint64_t packets;
+	uint64_t bytes;
+	struct nl_rx_losses losses;
+};
+
+/* What a transmit queue has counted. One thread writes it. */
+struct nl_tx_counters {
+	uint64_t packets;
+	uint64_t bytes;
+	uint64_t dropped;
+};
+
 /* A receive queue. The lcore that polls it also classifies the frames of its wires. */
 struct nl_rx_queue {
 	struct nl_device *device;
@@ -55,18 +70,17 @@ struct nl_rx_queue {
 	uint64_t timed_tsc;
 	uint64_t tsc_per_ms;
 	int idle;
-	uint64_t packets;
-	uint64_t bytes;
-	struct nl_rx_losses losses;
+	struct nl_rx_counters counted;
+	/* Counts at the last reset: the thread that counts goes on without a stop. */
+	struct nl_rx_counters at_reset;
 } __rte_cache_aligned;
 
 /* A transmit queue. */
 struct nl_tx_queue {
 	struct nl_device *device;
 	uint16_t id;
-	uint64_t packets;
-	uint64_t bytes;
-	uint64_t dropped;
+	struct nl_tx_counters counted;
+	struct nl_tx_counters at_reset;
 } __rte_cache_aligned;
 
 /* Two memory ports that are connected. The link lives until both are closed. */
@@ -81,6 +95,27 @@ struct nl_link {
 	struct rte_ring *wires[2][NL_QUEUES_MAX];
 	/* One more than the greatest number of a wire. */
 	uint16_t wires_count[2];
+	/* The time of a byte on the wire, in fine cycles; 0: as fast as memory. */
+	uint64_t byte_time;
+	/* Until when each end's wire is busy, in fine cycles. */
+	uint64_t busy_until[2];
+};
+
+/* The card that a device is modelled on. */
+struct nl_card {
+	/* NULL: niclab's own. */
+	struct niclab_profile *profile;
+	struct niclab_card numbers;
+	/* Held during an operation on rules, and for its time alone. */
+	rte_spinlock_t lock;
+	/* Until when operations on rules keep the card busy, and the end of the last call, cycles. */
+	uint64_t busy_until;
+	uint64_t ended;
+	double cycles_per_ns;
+	/* The time of a frame in the classifier, in fine cycles; 0: as fast as the software. */
+	uint64_t frame_time;
+	/* Until when the classifier is busy, in fine cycles. */
+	uint64_t classified_until;
 };
 
 /* A queue for asynchronous flow operations. */
@@ -99,6 +134,7 @@ struct nl_device {
 	struct niclab_port *port;
 	struct nl_link *link;
 	int end;
+	struct nl_card card;
 	/* Queue pairs of the port of the system. */
 	uint16_t wires;
 	char port_name[256];
@@ -125,6 +161,17 @@ uint16_t nl_rx_burst(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t nl_tx_burst_memory(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t nl_tx_burst_port(void *queue, struct rte_mbuf **packets, uint16_t count);
 void nl_drain(struct rte_ring *ring);
+
+/* card.c */
+int nl_card_open(struct nl_device *device, const char *name);
+void nl_card_close(struct nl_device *device);
+uint64_t nl_operation_begin(struct nl_device *device);
+void nl_operation_end(struct nl_device *device, uint64_t begin);
+void nl_note_forwarding(uint64_t now);
+void nl_card_on_link(struct nl_device *device);
+uint16_t nl_wire_room(struct nl_link *link, int end, struct rte_mbuf **packets, uint16_t count);
+uint16_t nl_classifier_room(struct nl_rx_queue *queue, struct rte_ring *wire, uint16_t count);
+void nl_classifier_take(struct nl_device *device, uint16_t count);
 
 /* rss.c */
 #define NL_RSS_TYPES                                                                               \

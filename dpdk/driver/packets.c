@@ -79,14 +79,14 @@ static uint16_t filter(struct nl_rx_queue *queue, struct rte_mbuf **packets, uin
 		uint64_t *loss = NULL;
 
 		if (packet->pkt_len > len_max)
-			loss = &queue->losses.too_long;
+			loss = &queue->counted.losses.too_long;
 		else if (packet->data_len < RTE_ETHER_HDR_LEN)
 			loss = NULL;
 		else if (!is_promiscuous &&
 			 !is_for(device, rte_pktmbuf_mtod(packet, const struct rte_ether_addr *)))
-			loss = &queue->losses.by_mac;
+			loss = &queue->counted.losses.by_mac;
 		else if (has_vlan_filter && !passes_vlan_filter(device, packet))
-			loss = &queue->losses.by_vlan;
+			loss = &queue->counted.losses.by_vlan;
 		if (loss == NULL) {
 			packets[left++] = packet;
 		} else {
@@ -102,6 +102,8 @@ static void keep_time(struct nl_rx_queue *queue)
 {
 	const uint64_t now = rte_rdtsc();
 
+	if (queue->device->card.profile != NULL)
+		nl_note_forwarding(now);
 	if (now - queue->timed_tsc > queue->tsc_per_ms) {
 		queue->timed_tsc = now;
 		niclab_worker_set_time(queue->worker, nl_now_ns());
@@ -115,7 +117,7 @@ static void hand_over(struct nl_rx_queue *from, uint16_t to, struct rte_mbuf *pa
 		to < from->device->data->nb_rx_queues ? from->device->rx[to].ring : NULL;
 
 	if (ring == NULL || rte_ring_mp_enqueue(ring, packet) != 0) {
-		from->losses.queue_full++;
+		from->counted.losses.queue_full++;
 		rte_pktmbuf_free(packet);
 	}
 }
@@ -166,7 +168,7 @@ static uint16_t classify(struct nl_rx_queue *queue, struct rte_mbuf **packets, u
 		struct rte_mbuf *packet = packets[i];
 
 		if (frames[i].flags & (NICLAB_DROPPED | NICLAB_LEAVES)) {
-			queue->losses.by_rule++;
+			queue->counted.losses.by_rule++;
 			rte_pktmbuf_free(packet);
 			continue;
 		}
@@ -189,6 +191,8 @@ static uint16_t receive_memory(struct nl_rx_queue *queue, uint16_t wire, struct 
 
 	if (ring == NULL)
 		return 0;
+	if (device->card.frame_time != 0)
+		count = nl_classifier_room(queue, ring, count);
 	count = rte_ring_sc_dequeue_burst(ring, (void **)packets, count, NULL);
 	/* The sender had them last. */
 	for (uint16_t i = 0; i < count; i++)
@@ -208,7 +212,7 @@ static uint16_t receive_port(struct nl_rx_queue *queue, uint16_t wire, struct rt
 		if (rte_pktmbuf_alloc_bulk(queue->pool, &queue->spare[queue->spare_count], wanted) == 0)
 			queue->spare_count = NICLAB_BURST;
 		else
-			queue->losses.no_mbuf++;
+			queue->counted.losses.no_mbuf++;
 	}
 	count = RTE_MIN(count, (uint16_t)queue->spare_count);
 	for (uint16_t i = 0; i < count; i++) {
@@ -314,6 +318,8 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 		if (got == 0)
 			continue;
 		came += got;
+		if (device->card.frame_time != 0)
+			nl_classifier_take(queue->device, got);
 		got = filter(queue, arrived, got);
 		taken += classify(queue, arrived, got, packets + taken, count - taken);
 	}
@@ -327,8 +333,8 @@ uint16_t nl_rx_burst(void *opaque, struct rte_mbuf **packets, uint16_t count)
 	check_checksums(queue, packets, taken);
 	strip_vlan(queue, packets, taken);
 	for (uint16_t i = 0; i < taken; i++)
-		queue->bytes += packets[i]->pkt_len;
-	queue->packets += taken;
+		queue->counted.bytes += packets[i]->pkt_len;
+	queue->counted.packets += taken;
 	return taken;
 }
 
@@ -426,7 +432,7 @@ static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, ui
 			struct rte_mbuf *own = own_packet(packet);
 
 			if (own == NULL) {
-				queue->dropped++;
+				queue->counted.dropped++;
 				rte_pktmbuf_free(packet);
 				continue;
 			}
@@ -434,7 +440,7 @@ static uint16_t prepare(struct nl_tx_queue *queue, struct rte_mbuf **packets, ui
 		}
 		if (unlikely(packet->nb_segs > 1 || packet->ol_flags & NL_TX_WORK) &&
 		    finish_packet(&packet) != 0) {
-			queue->dropped++;
+			queue->counted.dropped++;
 			rte_pktmbuf_free(packet);
 			continue;
 		}
@@ -453,8 +459,8 @@ static uint16_t send_plain(struct nl_tx_queue *queue, struct rte_ring *wire,
 	for (uint16_t i = room; i < count; i++)
 		bytes -= packets[i]->pkt_len;
 	count = rte_ring_sp_enqueue_burst(wire, (void **)packets, RTE_MIN(count, room), NULL);
-	queue->packets += count;
-	queue->bytes += bytes;
+	queue->counted.packets += count;
+	queue->counted.bytes += bytes;
 	return count;
 }
 
@@ -472,8 +478,8 @@ static uint16_t send_some(struct nl_tx_queue *queue, struct rte_ring *wire,
 		bytes += ready[i]->pkt_len;
 	/* There is room: this queue alone sends by the wire. */
 	rte_ring_sp_enqueue_bulk(wire, (void **)ready, left, NULL);
-	queue->packets += left;
-	queue->bytes += bytes;
+	queue->counted.packets += left;
+	queue->counted.bytes += bytes;
 	return count;
 }
 
@@ -485,10 +491,12 @@ uint16_t nl_tx_burst_memory(void *opaque, struct rte_mbuf **packets, uint16_t co
 	uint16_t sent = 0;
 
 	if (unlikely(!__atomic_load_n(&device->link->started[!device->end], __ATOMIC_RELAXED))) {
-		queue->dropped += count;
+		queue->counted.dropped += count;
 		rte_pktmbuf_free_bulk(packets, count);
 		return count;
 	}
+	if (device->link->byte_time != 0 && count > 0)
+		count = nl_wire_room(device->link, device->end, packets, count);
 	uint64_t flags = 0, bytes = 0;
 	uint16_t segments = 1;
 	int shared = 0;
@@ -528,9 +536,9 @@ uint16_t nl_tx_burst_port(void *opaque, struct rte_mbuf **packets, uint16_t coun
 	if (sent < 0)
 		sent = 0;
 	for (int i = 0; i < sent; i++)
-		queue->bytes += ready[i]->pkt_len;
-	queue->packets += sent;
-	queue->dropped += left - sent;
+		queue->counted.bytes += ready[i]->pkt_len;
+	queue->counted.packets += sent;
+	queue->counted.dropped += left - sent;
 	rte_pktmbuf_free_bulk(ready, left);
 	return count;
 }

@@ -58,22 +58,17 @@ static int flow_validate(struct rte_eth_dev *dev, const struct rte_flow_attr *at
 			      &to_actions, error);
 }
 
-static struct rte_flow *flow_create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
+static struct rte_flow *create_rule(struct nl_device *device, const struct rte_flow_attr *attr,
 				    const struct rte_flow_item pattern[],
 				    const struct rte_flow_action actions[],
 				    struct rte_flow_error *error)
 {
-	struct nl_device *device = nl_device_of(dev);
 	struct nl_items to_items;
 	struct nl_actions to_actions;
 	struct niclab_rule rule;
 	struct niclab_error why;
 	uint64_t handle;
 
-	if (device->nic == NULL) {
-		nl_no_nic(error);
-		return NULL;
-	}
 	if (translate(device, attr, pattern, actions, &to_items, &to_actions, &rule, error) != 0)
 		return NULL;
 	int result = niclab_rule_create(device->nic, &rule, &handle, &why);
@@ -84,11 +79,31 @@ static struct rte_flow *flow_create(struct rte_eth_dev *dev, const struct rte_fl
 	return (struct rte_flow *)(uintptr_t)handle;
 }
 
+static struct rte_flow *flow_create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
+				    const struct rte_flow_item pattern[],
+				    const struct rte_flow_action actions[],
+				    struct rte_flow_error *error)
+{
+	struct nl_device *device = nl_device_of(dev);
+	const uint64_t begin = nl_operation_begin(device);
+	struct rte_flow *flow = NULL;
+
+	if (device->nic != NULL)
+		flow = create_rule(device, attr, pattern, actions, error);
+	else
+		nl_no_nic(error);
+	nl_operation_end(device, begin);
+	return flow;
+}
+
 static int flow_destroy(struct rte_eth_dev *dev, struct rte_flow *flow, struct rte_flow_error *error)
 {
+	struct nl_device *device = nl_device_of(dev);
+	const uint64_t begin = nl_operation_begin(device);
 	struct niclab_error why;
-	int result = niclab_rule_destroy(nl_device_of(dev)->nic, (uintptr_t)flow, &why);
+	int result = niclab_rule_destroy(device->nic, (uintptr_t)flow, &why);
 
+	nl_operation_end(device, begin);
 	return nl_flow_failed(result, &why, NULL, NULL, error);
 }
 
@@ -100,7 +115,11 @@ static int flow_flush(struct rte_eth_dev *dev, struct rte_flow_error *error)
 	/* ethdev flushes the rules of a port that it closes, too. */
 	if (device->nic == NULL)
 		return 0;
-	return nl_flow_failed(niclab_rule_flush(device->nic, &why), &why, NULL, NULL, error);
+	const uint64_t begin = nl_operation_begin(device);
+	int result = niclab_rule_flush(device->nic, &why);
+
+	nl_operation_end(device, begin);
+	return nl_flow_failed(result, &why, NULL, NULL, error);
 }
 
 static void write_age(const struct niclab_age *age, struct rte_flow_query_age *to)
@@ -325,7 +344,9 @@ static int flow_update(struct rte_eth_dev *dev, struct rte_flow *flow,
 
 	if (result != 0)
 		return result;
+	const uint64_t begin = nl_operation_begin(device);
 	result = niclab_rule_update(device->nic, (uintptr_t)flow, to.actions, to.count, &why);
+	nl_operation_end(device, begin);
 	return nl_flow_failed(result, &why, NULL, &to, error);
 }
 #endif

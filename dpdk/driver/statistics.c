@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+/* What a counter has counted since the last reset. */
+#define SINCE_RESET(queue, counter) ((queue)->counted.counter - (queue)->at_reset.counter)
+
 /* Bytes of the counters of DPDK are without the frame check sequence, as those of the queues. */
 int nl_stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 {
@@ -10,27 +13,32 @@ int nl_stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 
 	for (uint16_t i = 0; i < dev->data->nb_rx_queues; i++) {
 		const struct nl_rx_queue *queue = &device->rx[i];
+		const uint64_t packets = SINCE_RESET(queue, packets);
+		const uint64_t bytes = SINCE_RESET(queue, bytes);
+		const uint64_t missed = SINCE_RESET(queue, losses.queue_full);
 
-		stats->ipackets += queue->packets;
-		stats->ibytes += queue->bytes;
-		stats->imissed += queue->losses.queue_full;
-		stats->ierrors += queue->losses.too_long;
-		stats->rx_nombuf += queue->losses.no_mbuf;
+		stats->ipackets += packets;
+		stats->ibytes += bytes;
+		stats->imissed += missed;
+		stats->ierrors += SINCE_RESET(queue, losses.too_long);
+		stats->rx_nombuf += SINCE_RESET(queue, losses.no_mbuf);
 		if (i < RTE_ETHDEV_QUEUE_STAT_CNTRS) {
-			stats->q_ipackets[i] = queue->packets;
-			stats->q_ibytes[i] = queue->bytes;
-			stats->q_errors[i] = queue->losses.queue_full;
+			stats->q_ipackets[i] = packets;
+			stats->q_ibytes[i] = bytes;
+			stats->q_errors[i] = missed;
 		}
 	}
 	for (uint16_t i = 0; i < dev->data->nb_tx_queues; i++) {
 		const struct nl_tx_queue *queue = &device->tx[i];
+		const uint64_t packets = SINCE_RESET(queue, packets);
+		const uint64_t bytes = SINCE_RESET(queue, bytes);
 
-		stats->opackets += queue->packets;
-		stats->obytes += queue->bytes;
-		stats->oerrors += queue->dropped;
+		stats->opackets += packets;
+		stats->obytes += bytes;
+		stats->oerrors += SINCE_RESET(queue, dropped);
 		if (i < RTE_ETHDEV_QUEUE_STAT_CNTRS) {
-			stats->q_opackets[i] = queue->packets;
-			stats->q_obytes[i] = queue->bytes;
+			stats->q_opackets[i] = packets;
+			stats->q_obytes[i] = bytes;
 		}
 	}
 	return 0;
@@ -40,10 +48,10 @@ int nl_stats_reset(struct rte_eth_dev *dev)
 {
 	struct nl_device *device = nl_device_of(dev);
 
+	/* Other threads count at this moment, so their counters stay as they are. */
 	for (uint16_t i = 0; i < NL_QUEUES_MAX; i++) {
-		device->rx[i].packets = device->rx[i].bytes = 0;
-		device->rx[i].losses = (struct nl_rx_losses){0};
-		device->tx[i].packets = device->tx[i].bytes = device->tx[i].dropped = 0;
+		device->rx[i].at_reset = device->rx[i].counted;
+		device->tx[i].at_reset = device->tx[i].counted;
 	}
 	return 0;
 }
@@ -86,9 +94,12 @@ int nl_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *values, unsigne
 	}
 	for (size_t i = 0; i < RTE_DIM(xstats); i++)
 		for (uint16_t q = 0; q < dev->data->nb_rx_queues; q++) {
-			const char *losses = (const char *)&device->rx[q].losses;
+			const struct nl_rx_queue *queue = &device->rx[q];
+			const char *now = (const char *)&queue->counted.losses;
+			const char *before = (const char *)&queue->at_reset.losses;
 
-			values[i].value += *(const uint64_t *)(losses + xstats[i].offset);
+			values[i].value += *(const uint64_t *)(now + xstats[i].offset) -
+					   *(const uint64_t *)(before + xstats[i].offset);
 		}
 	values[RTE_DIM(xstats)].value = niclab_rule_count(device->nic);
 	return XSTATS_COUNT;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <rte_errno.h>
+
 #define FLOW_QUEUE_SIZE_DEFAULT 1024
 
 /* A copy of the program's items; rte_flow_conv made it. */
@@ -126,25 +128,78 @@ int nl_pattern_template_destroy(struct rte_eth_dev *dev, struct rte_flow_pattern
 	return 0;
 }
 
-/* Whether the mask of an action fixes its value in the template. */
+/* Bytes of the configuration of an action; 0 for an action without one. */
+static size_t conf_len(enum rte_flow_action_type type)
+{
+	switch ((int)type) {
+	case RTE_FLOW_ACTION_TYPE_AGE:
+		return sizeof(struct rte_flow_action_age);
+	case RTE_FLOW_ACTION_TYPE_JUMP:
+		return sizeof(struct rte_flow_action_jump);
+	case RTE_FLOW_ACTION_TYPE_MARK:
+		return sizeof(struct rte_flow_action_mark);
+	case RTE_FLOW_ACTION_TYPE_METER:
+		return sizeof(struct rte_flow_action_meter);
+	case RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP:
+	case RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP:
+		return sizeof(struct rte_flow_action_vxlan_encap);
+	case RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN:
+		return sizeof(struct rte_flow_action_of_push_vlan);
+	case RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP:
+		return sizeof(struct rte_flow_action_of_set_vlan_pcp);
+	case RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID:
+		return sizeof(struct rte_flow_action_of_set_vlan_vid);
+	case RTE_FLOW_ACTION_TYPE_QUEUE:
+		return sizeof(struct rte_flow_action_queue);
+	case RTE_FLOW_ACTION_TYPE_RAW_DECAP:
+		return sizeof(struct rte_flow_action_raw_decap);
+	case RTE_FLOW_ACTION_TYPE_RAW_ENCAP:
+		return sizeof(struct rte_flow_action_raw_encap);
+	case RTE_FLOW_ACTION_TYPE_RSS:
+		return sizeof(struct rte_flow_action_rss);
+	case RTE_FLOW_ACTION_TYPE_SET_IPV4_DSCP:
+	case RTE_FLOW_ACTION_TYPE_SET_IPV6_DSCP:
+		return sizeof(struct rte_flow_action_set_dscp);
+	case RTE_FLOW_ACTION_TYPE_SET_IPV4_DST:
+	case RTE_FLOW_ACTION_TYPE_SET_IPV4_SRC:
+		return sizeof(struct rte_flow_action_set_ipv4);
+	case RTE_FLOW_ACTION_TYPE_SET_IPV6_DST:
+	case RTE_FLOW_ACTION_TYPE_SET_IPV6_SRC:
+		return sizeof(struct rte_flow_action_set_ipv6);
+	case RTE_FLOW_ACTION_TYPE_SET_MAC_DST:
+	case RTE_FLOW_ACTION_TYPE_SET_MAC_SRC:
+		return sizeof(struct rte_flow_action_set_mac);
+	case RTE_FLOW_ACTION_TYPE_SET_META:
+		return sizeof(struct rte_flow_action_set_meta);
+	case RTE_FLOW_ACTION_TYPE_SET_TAG:
+		return sizeof(struct rte_flow_action_set_tag);
+	case RTE_FLOW_ACTION_TYPE_SET_TP_DST:
+	case RTE_FLOW_ACTION_TYPE_SET_TP_SRC:
+		return sizeof(struct rte_flow_action_set_tp);
+	case RTE_FLOW_ACTION_TYPE_SET_TTL:
+		return sizeof(struct rte_flow_action_set_ttl);
+	default:
+		return 0;
+	}
+}
+
+/* Whether the template fixes the values of an action: its mask has a bit, or there are no values.
+ * An indirect action is fixed if both the action and the mask name one. */
 static uint8_t is_fixed(const struct rte_flow_action *action, const struct rte_flow_action *mask)
 {
-	if (action->conf == NULL)
-		return action->type != RTE_FLOW_ACTION_TYPE_QUEUE &&
-		       action->type != RTE_FLOW_ACTION_TYPE_MARK &&
-		       action->type != RTE_FLOW_ACTION_TYPE_JUMP;
-	if (mask->conf == NULL)
-		return 0;
-	switch ((int)action->type) {
-	case RTE_FLOW_ACTION_TYPE_QUEUE:
-		return ((const struct rte_flow_action_queue *)mask->conf)->index != 0;
-	case RTE_FLOW_ACTION_TYPE_MARK:
-		return ((const struct rte_flow_action_mark *)mask->conf)->id != 0;
-	case RTE_FLOW_ACTION_TYPE_JUMP:
-		return ((const struct rte_flow_action_jump *)mask->conf)->group != 0;
-	default:
+	const size_t len = conf_len(action->type);
+	const uint8_t *bytes = mask->conf;
+
+	if (action->type == RTE_FLOW_ACTION_TYPE_INDIRECT)
+		return action->conf != NULL && mask->conf != NULL;
+	if (len == 0)
 		return 1;
-	}
+	if (action->conf == NULL || bytes == NULL)
+		return 0;
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] != 0)
+			return 1;
+	return 0;
 }
 
 struct rte_flow_actions_template *
@@ -307,50 +362,58 @@ struct rte_flow *nl_async_create(struct rte_eth_dev *dev, uint32_t queue,
 	struct nl_actions list;
 	struct niclab_error why;
 	uint64_t handle;
+	const uint64_t begin = nl_operation_begin(device);
+	struct rte_flow *flow = NULL;
 
-	if (flows == NULL || nl_translate_items(pattern, &items, error) != 0 ||
-	    nl_translate_actions(device, actions, NL_VALUES_SOME, &list, error) != 0)
-		return NULL;
-	if (list.has_age)
-		niclab_set_time(device->nic, nl_now_ns());
-	const struct niclab_enqueued_rule rule = {
-		.pattern = pattern_index,
-		.actions_template = actions_index,
-		.items_len = items.count,
-		.actions_len = list.count,
-		.items = items.items,
-		.actions = list.actions,
-		.user = (uintptr_t)user,
-		.postpone = attr->postpone,
-	};
-	int result = niclab_queue_create(flows, table->table, &rule, &handle, &why);
-	if (result != 0) {
-		nl_flow_failed(result, &why, &items, &list, error);
-		return NULL;
+	if (flows != NULL && nl_translate_items(pattern, &items, error) == 0 &&
+	    nl_translate_actions(device, actions, NL_VALUES_SOME, &list, error) == 0) {
+		const struct niclab_enqueued_rule rule = {
+			.pattern = pattern_index,
+			.actions_template = actions_index,
+			.items_len = items.count,
+			.actions_len = list.count,
+			.items = items.items,
+			.actions = list.actions,
+			.user = (uintptr_t)user,
+			.postpone = attr->postpone,
+		};
+
+		if (list.has_age)
+			niclab_set_time(device->nic, nl_now_ns());
+		int result = niclab_queue_create(flows, table->table, &rule, &handle, &why);
+		if (nl_flow_failed(result, &why, &items, &list, error) == 0)
+			flow = (struct rte_flow *)(uintptr_t)handle;
 	}
-	return (struct rte_flow *)(uintptr_t)handle;
+	nl_operation_end(device, begin);
+	return flow;
 }
 
 int nl_async_destroy(struct rte_eth_dev *dev, uint32_t queue, const struct rte_flow_op_attr *attr,
 		     struct rte_flow *flow, void *user, struct rte_flow_error *error)
 {
+	struct nl_device *device = nl_device_of(dev);
 	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
 	struct niclab_error why;
 
 	if (flows == NULL)
 		return -EINVAL;
+	const uint64_t begin = nl_operation_begin(device);
 	int result = niclab_queue_destroy(flows, (uintptr_t)flow, (uintptr_t)user, attr->postpone,
 					  &why);
+	nl_operation_end(device, begin);
 	return nl_flow_failed(result, &why, NULL, NULL, error);
 }
 
 int nl_push(struct rte_eth_dev *dev, uint32_t queue, struct rte_flow_error *error)
 {
+	struct nl_device *device = nl_device_of(dev);
 	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
 
 	if (flows == NULL)
 		return -EINVAL;
+	const uint64_t begin = nl_operation_begin(device);
 	niclab_queue_push(flows);
+	nl_operation_end(device, begin);
 	return 0;
 }
 
@@ -377,12 +440,27 @@ int nl_pull(struct rte_eth_dev *dev, uint32_t queue, struct rte_flow_op_result r
 	return pulled;
 }
 
-/* Reports an operation that was carried out at once as one of the queue. */
+/* The queue of an operation that is carried out at once, if it has room for the result. Earlier
+ * operations come first: a rule that is still to be destroyed may have an indirect action. */
+static struct niclab_flow_queue *queue_with_room(struct rte_eth_dev *dev, uint32_t queue,
+						 struct rte_flow_error *error)
+{
+	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
+	struct niclab_error why;
+
+	if (flows == NULL)
+		return NULL;
+	if (nl_flow_failed(niclab_queue_check_room(flows, &why), &why, NULL, NULL, error) != 0)
+		return NULL;
+	niclab_queue_push(flows);
+	return flows;
+}
+
+/* Reports an operation that was carried out at once as one of the queue, which has room. */
 static int complete(struct niclab_flow_queue *flows, void *user, struct rte_flow_error *error)
 {
 	struct niclab_error why;
 
-	niclab_queue_push(flows);
 	return nl_flow_failed(niclab_queue_complete(flows, (uintptr_t)user, 1, &why), &why, NULL,
 			      NULL, error);
 }
@@ -394,16 +472,14 @@ nl_async_action_handle_create(struct rte_eth_dev *dev, uint32_t queue,
 			      const struct rte_flow_action *action, void *user,
 			      struct rte_flow_error *error)
 {
-	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
+	struct niclab_flow_queue *flows = queue_with_room(dev, queue, error);
 
 	RTE_SET_USED(attr);
 	if (flows == NULL)
 		return NULL;
 	struct rte_flow_action_handle *handle = nl_action_handle_create(dev, conf, action, error);
-	if (handle != NULL && complete(flows, user, error) != 0) {
-		nl_action_handle_destroy(dev, handle, NULL);
-		return NULL;
-	}
+	if (handle != NULL)
+		complete(flows, user, error);
 	return handle;
 }
 
@@ -412,13 +488,11 @@ int nl_async_action_handle_destroy(struct rte_eth_dev *dev, uint32_t queue,
 				   struct rte_flow_action_handle *handle, void *user,
 				   struct rte_flow_error *error)
 {
-	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
+	struct niclab_flow_queue *flows = queue_with_room(dev, queue, error);
 
 	RTE_SET_USED(attr);
 	if (flows == NULL)
-		return -EINVAL;
-	/* Rules that are still to be destroyed may have it. */
-	niclab_queue_push(flows);
+		return -rte_errno;
 	int result = nl_action_handle_destroy(dev, handle, error);
 	return result != 0 ? result : complete(flows, user, error);
 }
@@ -428,11 +502,11 @@ int nl_async_action_handle_update(struct rte_eth_dev *dev, uint32_t queue,
 				  struct rte_flow_action_handle *handle, const void *update,
 				  void *user, struct rte_flow_error *error)
 {
-	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
+	struct niclab_flow_queue *flows = queue_with_room(dev, queue, error);
 
 	RTE_SET_USED(attr);
 	if (flows == NULL)
-		return -EINVAL;
+		return -rte_errno;
 	int result = nl_action_handle_update(dev, handle, update, error);
 	return result != 0 ? result : complete(flows, user, error);
 }
@@ -442,11 +516,11 @@ int nl_async_action_handle_query(struct rte_eth_dev *dev, uint32_t queue,
 				 const struct rte_flow_action_handle *handle, void *data,
 				 void *user, struct rte_flow_error *error)
 {
-	struct niclab_flow_queue *flows = queue_of(dev, queue, error);
+	struct niclab_flow_queue *flows = queue_with_room(dev, queue, error);
 
 	RTE_SET_USED(attr);
 	if (flows == NULL)
-		return -EINVAL;
+		return -rte_errno;
 	int result = nl_action_handle_query(dev, handle, data, error);
 	return result != 0 ? result : complete(flows, user, error);
 }

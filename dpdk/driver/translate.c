@@ -1,6 +1,7 @@
 /* Items, actions and errors: from DPDK's structs to those of libniclab, and back. */
 #include "driver.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,17 @@ static int convert(enum rte_flow_item_type type, const void *from, uint8_t *to)
 			       ? -1
 			       : 0;
 	}
+	case RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4: {
+		/* DPDK's structure has gaps before the addresses of IPv4. */
+		const struct rte_flow_item_arp_eth_ipv4 *arp = from;
+
+		memcpy(to, arp, 8);
+		memcpy(to + 8, &arp->sha, 6);
+		memcpy(to + 14, &arp->spa, 4);
+		memcpy(to + 18, &arp->tha, 6);
+		memcpy(to + 24, &arp->tpa, 4);
+		return 0;
+	}
 	case RTE_FLOW_ITEM_TYPE_META:
 		put_be32(to, ((const struct rte_flow_item_meta *)from)->data);
 		return 0;
@@ -83,6 +95,20 @@ static int convert_raw(const struct rte_flow_item_raw *from, const struct rte_fl
 	return 0;
 }
 
+/* Items whose bytes are read as those on the wire. */
+static_assert(sizeof(struct rte_flow_item_sctp) == 12, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_esp) == 8, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_ah) == 12, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_ah, spi) == 4, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_ipv6_frag_ext) == 8, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_pppoe) == 6, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_nvgre) == 8, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_nvgre, tni) == 4, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_vxlan_gpe) == 8, "as on the wire");
+static_assert(offsetof(struct rte_flow_item_vxlan_gpe, vni) == 4, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_gtp) == 8, "as on the wire");
+static_assert(sizeof(struct rte_flow_item_gtp_psc) == 3, "as on the wire");
+
 /* The kind of an item whose bytes are those on the wire in DPDK too, or -1. */
 static int plain_kind(enum rte_flow_item_type type)
 {
@@ -107,6 +133,30 @@ static int plain_kind(enum rte_flow_item_type type)
 		return NICLAB_ITEM_KIND_GENEVE;
 	case RTE_FLOW_ITEM_TYPE_MPLS:
 		return NICLAB_ITEM_KIND_MPLS;
+	case RTE_FLOW_ITEM_TYPE_SCTP:
+		return NICLAB_ITEM_KIND_SCTP;
+	case RTE_FLOW_ITEM_TYPE_ESP:
+		return NICLAB_ITEM_KIND_ESP;
+	case RTE_FLOW_ITEM_TYPE_AH:
+		return NICLAB_ITEM_KIND_AH;
+	case RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT:
+		return NICLAB_ITEM_KIND_IPV6_FRAG_EXT;
+	case RTE_FLOW_ITEM_TYPE_PPPOED:
+		return NICLAB_ITEM_KIND_PPPOED;
+	case RTE_FLOW_ITEM_TYPE_PPPOES:
+		return NICLAB_ITEM_KIND_PPPOES;
+	case RTE_FLOW_ITEM_TYPE_NVGRE:
+		return NICLAB_ITEM_KIND_NVGRE;
+	case RTE_FLOW_ITEM_TYPE_VXLAN_GPE:
+		return NICLAB_ITEM_KIND_VXLAN_GPE;
+	case RTE_FLOW_ITEM_TYPE_GTP:
+		return NICLAB_ITEM_KIND_GTP;
+	case RTE_FLOW_ITEM_TYPE_GTPC:
+		return NICLAB_ITEM_KIND_GTPC;
+	case RTE_FLOW_ITEM_TYPE_GTPU:
+		return NICLAB_ITEM_KIND_GTPU;
+	case RTE_FLOW_ITEM_TYPE_GTP_PSC:
+		return NICLAB_ITEM_KIND_GTP_PSC;
 	default:
 		return -1;
 	}
@@ -121,6 +171,8 @@ static int converted_kind(enum rte_flow_item_type type)
 		return NICLAB_ITEM_KIND_VLAN;
 	case RTE_FLOW_ITEM_TYPE_IPV6:
 		return NICLAB_ITEM_KIND_IPV6;
+	case RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4:
+		return NICLAB_ITEM_KIND_ARP_ETH_IPV4;
 	case RTE_FLOW_ITEM_TYPE_META:
 		return NICLAB_ITEM_KIND_META;
 	case RTE_FLOW_ITEM_TYPE_TAG:
@@ -352,6 +404,10 @@ static int translate_bare(const struct rte_flow_action *from, struct niclab_acti
 	case RTE_FLOW_ACTION_TYPE_FLAG:
 		to->kind = NICLAB_ACTION_KIND_FLAG;
 		return 0;
+	case RTE_FLOW_ACTION_TYPE_MAC_SWAP:
+		to->kind = NICLAB_ACTION_KIND_MAC_SWAP;
+		return 0;
+	case RTE_FLOW_ACTION_TYPE_OF_DEC_NW_TTL:
 	case RTE_FLOW_ACTION_TYPE_DEC_TTL:
 		to->kind = NICLAB_ACTION_KIND_DEC_TTL;
 		return 0;

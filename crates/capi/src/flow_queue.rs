@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use niclab_nic::{Operation, RuleId, Template};
+use niclab_nic::{Operation, RuleId};
 
 use crate::control::{Control, GivenActions};
 use crate::failure::{Failure, FailurePart};
@@ -59,6 +59,8 @@ pub struct FlowQueue {
     completions: VecDeque<Completion>,
     /// Handles without a rule.
     handles: Vec<u64>,
+    /// The NIC behaves as the card of a profile, which sees every rule as a whole.
+    is_modelled: bool,
 }
 
 /// A rule to enqueue: templates by index, values, the program's word.
@@ -94,6 +96,7 @@ impl FlowQueue {
             pending: Vec::with_capacity(PENDING_MAX),
             completions: VecDeque::with_capacity(size as usize),
             handles: Vec::with_capacity(2 * HANDLES),
+            is_modelled: lock(control).is_modelled(),
         })
     }
 
@@ -110,9 +113,10 @@ impl FlowQueue {
         let EnqueuedRule { table, templates, items, user, postpone } = rule;
         table.actions[templates.1].check(given)?;
         let handle = self.handle()?;
-        let control = &self.control;
-        let nic = |template: &Template<'_>| lock(control).nic.template_table(template);
-        let made = self.maker.rule(table, templates, items, &given.list, nic)?;
+        let made = match self.is_modelled {
+            true => None,
+            false => self.maker.rule(table, templates, items, &given.list, &self.control)?,
+        };
         self.handles.pop();
         match made {
             Some(rule) => {
@@ -137,7 +141,7 @@ impl FlowQueue {
         let mut control = lock(&self.control);
         let created = control.create(rule.table.place, rule.items, given);
         match created {
-            Ok(id) => control.set_slot(handle, Some(id)),
+            Ok(id) => control.fill_slot(handle, id),
             Err(_) => self.handles.push(handle),
         }
         drop(control);
@@ -197,11 +201,10 @@ impl FlowQueue {
             for (pending, result) in pending[begin..end].iter().zip(results) {
                 let Pending { user, handle, is_create } = *pending;
                 match (is_create, result) {
-                    (true, Some(id)) => control.set_slot(handle, Some(id)),
+                    (true, Some(id)) => control.fill_slot(handle, id),
                     (true, None) => handles.push(handle),
                     (false, Some(_)) if crate::control::is_slot(handle) => {
-                        control.set_slot(handle, None);
-                        handles.push(handle);
+                        handles.push(control.vacate_slot(handle));
                     }
                     (false, _) => {}
                 }
@@ -224,8 +227,12 @@ impl FlowQueue {
         &self.control
     }
 
+    /// Checks that the queue takes another operation.
+    ///
+    /// # Errors
+    /// `EAGAIN` if it is full.
     #[inline]
-    fn check_room(&self) -> Result<(), Failure> {
+    pub fn check_room(&self) -> Result<(), Failure> {
         if self.pending.len() + self.completions.len() < self.size {
             return Ok(());
         }
@@ -244,5 +251,13 @@ impl FlowQueue {
         self.handles.last().copied().ok_or_else(|| {
             Failure::new(libc::ENOSPC, FailurePart::Room, "no handle is left; destroy rules first")
         })
+    }
+}
+
+impl Drop for FlowQueue {
+    fn drop(&mut self) {
+        let creates = self.pending.iter().filter(|pending| pending.is_create);
+        self.handles.extend(creates.map(|pending| pending.handle));
+        lock(&self.control).release_slots(&self.handles);
     }
 }

@@ -45,6 +45,8 @@ pub struct RuleTable {
 /// A table of the NIC, for rules with the same mask and the same actions.
 #[derive(Clone, Debug)]
 struct Fitting {
+    /// Of the NIC whose tables these are: [`Control::successions`].
+    successions: u64,
     pattern: usize,
     actions: usize,
     mask: niclab_packet::key::Key,
@@ -73,7 +75,7 @@ struct LastTable {
 impl ActionsTemplate {
     /// The actions as the NIC's templates have them; `None` if it has none such.
     fn of_nic(&self) -> Option<Vec<TemplateAction>> {
-        let is_plain = self.given.shared.is_empty() && self.given.age_context.is_none();
+        let is_plain = self.given.indirect.is_empty() && self.given.age_context.is_none();
         if !is_plain || self.given.list.iter().any(|action| matches!(action, Action::Age(_))) {
             return None;
         }
@@ -105,10 +107,10 @@ impl ActionsTemplate {
             let text = format!("{} actions; the template has {count}", given.list.len());
             return Err(Failure::new(libc::EINVAL, FailurePart::Actions, text));
         }
-        let is_shared = |given: &GivenActions, at| given.shared.iter().any(|(of, _)| *of == at);
+        let is_indirect = |given: &GivenActions, at| given.indirect.iter().any(|(of, _)| *of == at);
         for (at, (own, known)) in given.list.iter().zip(&self.given.list).enumerate() {
             let is_same = std::mem::discriminant(own) == std::mem::discriminant(known)
-                && is_shared(given, at) == is_shared(&self.given, at);
+                && is_indirect(given, at) == is_indirect(&self.given, at);
             if !self.fixed[at] && !is_same {
                 let text = format!("`{own}`; the template has another action here");
                 return Err(Failure::of_action(libc::EINVAL, at, text));
@@ -135,9 +137,9 @@ impl ActionsTemplate {
                 *action = self.given.list[at].clone();
             }
         }
-        given.shared.retain(|(at, _)| !self.fixed[*at]);
-        let fixed = self.given.shared.iter().filter(|(at, _)| self.fixed[*at]);
-        given.shared.extend(fixed.copied());
+        given.indirect.retain(|(at, _)| !self.fixed[*at]);
+        let fixed = self.given.indirect.iter().filter(|(at, _)| self.fixed[*at]);
+        given.indirect.extend(fixed.copied());
         given.age_context = given.age_context.or(self.given.age_context);
     }
 }
@@ -156,8 +158,8 @@ impl RuleTable {
 
     /// Destroys the tables that the NIC has for it.
     pub fn close(&self, control: &SharedControl) {
-        let all = std::mem::take(&mut *self.fitting.lock().unwrap_or_else(PoisonError::into_inner));
         let mut control = lock(control);
+        let all = std::mem::take(&mut *self.fitting.lock().unwrap_or_else(PoisonError::into_inner));
         for table in all.into_iter().filter_map(|fitting| fitting.table) {
             // A table that the NIC does not know needs no end.
             let _ = control.nic.destroy_template_table(&table);
@@ -169,12 +171,14 @@ impl RuleTable {
         &self,
         (pattern_index, actions_index): (usize, usize),
         key: &OuterKey,
-        nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
+        control: &SharedControl,
     ) -> Result<Fitting, Failure> {
+        let mut control = lock(control);
+        let successions = control.successions();
         let mut all = self.fitting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |known: &&Fitting| {
             (known.pattern, known.actions) == (pattern_index, actions_index)
-                && known.mask == key.mask
+                && (known.successions, known.mask) == (successions, key.mask)
         };
         if let Some(known) = all.iter().find(is_it) {
             return Ok(known.clone());
@@ -183,7 +187,7 @@ impl RuleTable {
             Some(actions) => {
                 let RulePosition { group, priority } = self.place;
                 let (pattern, actions) = (Pattern::masked(&key.value, &key.mask), &actions[..]);
-                match nic(&Template { group, priority, pattern, actions }) {
+                match control.nic.template_table(&Template { group, priority, pattern, actions }) {
                     Ok(table) => Some(Arc::new(table)),
                     Err(RuleError::TemplateUnfit { .. }) => None,
                     Err(error) => return Err(error.into()),
@@ -192,7 +196,8 @@ impl RuleTable {
             None => None,
         };
         let mask = key.mask;
-        let made = Fitting { pattern: pattern_index, actions: actions_index, mask, table };
+        let (pattern, actions) = (pattern_index, actions_index);
+        let made = Fitting { successions, pattern, actions, mask, table };
         all.push(made.clone());
         Ok(made)
     }
@@ -200,7 +205,7 @@ impl RuleTable {
 
 impl RuleMaker {
     /// The rule of a table with these values, for the NIC's template table; `None` if it has to be
-    /// created whole. `nic` makes a table of the NIC; it is called for the first such rule alone.
+    /// created whole. The first such rule makes a table of the NIC.
     ///
     /// # Errors
     /// As [`niclab_nic::rule::compile::pattern`] and [`niclab_nic::Nic::template_table`].
@@ -211,7 +216,7 @@ impl RuleMaker {
         templates: (usize, usize),
         items: &[ItemBytes<'_>],
         actions: &[Action],
-        nic: impl FnOnce(&Template<'_>) -> Result<TemplateTable, RuleError>,
+        control: &SharedControl,
     ) -> Result<Option<TemplateRule>, Failure> {
         let last = self.last.as_ref();
         let last = last.filter(|l| (l.number, l.templates) == (table.number, templates));
@@ -225,7 +230,7 @@ impl RuleMaker {
                 self.last = None;
                 let Compiled::Outer(key) = self.shapes.compile(items)? else { return Ok(None) };
                 let (number, shape) = (table.number, self.shapes.last());
-                let fitting = table.fitting(templates, &key, nic)?;
+                let fitting = table.fitting(templates, &key, control)?;
                 let last = self.last.insert(LastTable { number, templates, shape, fitting });
                 (key.value, last.fitting.table.as_ref())
             }

@@ -98,6 +98,21 @@ fn rules_are_created_one_by_one_and_asynchronously() {
 }
 
 #[test]
+fn every_item_and_action_that_testpmd_has_no_frame_for_matches_and_misses() {
+    run("items");
+}
+
+#[test]
+fn handles_counters_and_templates_are_right_in_seldom_used_cases() {
+    run("faults");
+}
+
+#[test]
+fn a_port_with_a_profile_has_the_times_and_limits_of_the_card() {
+    run_long("profile");
+}
+
+#[test]
 fn l2fwd_and_l3fwd_forward_a_trace() {
     run_long("forwarding");
 }

@@ -1,4 +1,4 @@
-//! What the library adds to the NIC: handles, shared actions, operation queues, errors with places.
+//! What the library adds to the NIC: handles, indirect actions, operation queues, errors with places.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};
@@ -39,10 +39,10 @@ fn given(actions: &[Action]) -> GivenActions {
     GivenActions { list: actions.iter().cloned().collect(), ..GivenActions::default() }
 }
 
-/// Actions that end with the shared action of a handle.
-fn with_shared(actions: &[Action], handle: u64) -> GivenActions {
+/// Actions that end with the indirect action of a handle.
+fn with_indirect(actions: &[Action], handle: u64) -> GivenActions {
     let mut given = given(actions);
-    given.shared.push((given.list.len(), handle));
+    given.indirect.push((given.list.len(), handle));
     given.list.push(Action::Drop);
     given
 }
@@ -105,7 +105,7 @@ fn a_refusal_says_which_item_or_action_is_wrong_and_changes_nothing() {
     assert_eq!(create(&port(1), drop, 0, 65_536), (libc::EINVAL, FailurePart::Priority, 0));
     let back = [Action::Jump(1)];
     assert_eq!(create(&port(1), &back, 2, 0), (libc::EINVAL, FailurePart::Action, 0));
-    let unknown = control.create(ROOT, &port(1), &mut with_shared(&[Action::Count], 77));
+    let unknown = control.create(ROOT, &port(1), &mut with_indirect(&[Action::Count], 77));
     assert_eq!(place(unknown.unwrap_err()), (libc::ENOENT, FailurePart::Action, 1));
     assert!(control.dump(None).unwrap().is_empty(), "no rule was created");
 }
@@ -129,7 +129,7 @@ fn counters_are_reset_by_themselves() {
 }
 
 #[test]
-fn a_shared_counter_counts_for_all_its_rules_even_those_that_are_gone() {
+fn an_indirect_counter_counts_for_all_its_rules_even_those_that_are_gone() {
     let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
     let mut worker = nic.worker();
     let shared: SharedControl = Arc::new(Mutex::new(Control::new(nic)));
@@ -137,7 +137,7 @@ fn a_shared_counter_counts_for_all_its_rules_even_those_that_are_gone() {
     let handle = control_counter(&mut control);
     let rules: Vec<_> = (1..3)
         .map(|n| {
-            let mut actions = with_shared(&[Action::Queue(n)], handle);
+            let mut actions = with_indirect(&[Action::Queue(n)], handle);
             control.create(ROOT, &port(n), &mut actions).unwrap()
         })
         .collect();
@@ -153,35 +153,148 @@ fn a_shared_counter_counts_for_all_its_rules_even_those_that_are_gone() {
     assert_eq!(counted(&mut shared.lock().unwrap(), handle), 4);
 }
 
-fn control_counter(control: &mut Control) -> u64 {
-    control.create_shared(Action::Count, None).unwrap()
-}
-
-fn counted(control: &mut Control, handle: u64) -> u64 {
-    control.shared_counts(handle, false).unwrap().packets
+#[test]
+fn an_updated_rule_goes_on_counting_and_no_packet_counts_twice() {
+    let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
+    let mut worker = nic.worker();
+    let mut control = Control::new(nic);
+    let handle = control_counter(&mut control);
+    let mut actions = with_indirect(&[Action::Queue(1)], handle);
+    let id = control.create(ROOT, &port(1), &mut actions).unwrap();
+    send(&mut worker, &[1, 1]);
+    control.update(id, &mut with_indirect(&[Action::Queue(2)], handle)).unwrap();
+    assert_eq!(counted(&mut control, handle), 2);
+    assert_eq!(send(&mut worker, &[1]), [2]);
+    assert_eq!(counted(&mut control, handle), 3);
+    // Without the counter the rule counts for nobody, and with it again from then on.
+    control.update(id, &mut given(&[Action::Count, Action::Queue(2)])).unwrap();
+    send(&mut worker, &[1, 1, 1]);
+    assert_eq!(counted(&mut control, handle), 3);
+    control.update(id, &mut with_indirect(&[Action::Queue(3)], handle)).unwrap();
+    send(&mut worker, &[1]);
+    control.destroy(id).unwrap();
+    assert_eq!(counted(&mut control, handle), 4);
 }
 
 #[test]
-fn a_shared_rss_changes_in_all_rules_at_once_and_stays_while_they_have_it() {
+fn a_nic_that_succeeds_another_keeps_isolation_and_no_old_handle_names_a_new_rule() {
+    let nic = |queues| Nic::new(&NicConfig { queues, ..NicConfig::default() }).unwrap();
+    let shared: SharedControl = Arc::new(Mutex::new(Control::new(nic(2))));
+    let mut queue = FlowQueue::new(&shared, 8).unwrap();
+    let table = table(&[Action::Queue(0)], &[false]);
+    let items = port(1);
+    let rule =
+        EnqueuedRule { table: &table, templates: (0, 0), items: &items, user: 0, postpone: false };
+    let enqueued = queue.create(rule, &mut given(&[Action::Queue(1)])).unwrap();
+    drop(queue);
+    let (synchronous, counter) = {
+        let mut control = shared.lock().unwrap();
+        let of = |control: &mut Control, number| {
+            control.create(ROOT, &port(number), &mut given(&[Action::Queue(1)])).unwrap()
+        };
+        // Its place has had other rules.
+        for _ in 0..5 {
+            let id = of(&mut control, 2);
+            control.destroy(id).unwrap();
+        }
+        control.nic_mut().isolate(true).unwrap();
+        (of(&mut control, 2), control_counter(&mut control))
+    };
+    shared.lock().unwrap().succeed(nic(4)).unwrap();
+    let mut queue = FlowQueue::new(&shared, 8).unwrap();
+    let mut handles = vec![enqueued, synchronous.to_bits()];
+    // The template table works on.
+    handles.push(queue.create(rule, &mut given(&[Action::Queue(3)])).unwrap());
+    assert!(queue.pull().unwrap().is_done);
+    let mut control = shared.lock().unwrap();
+    assert!(control.nic_mut().is_isolated());
+    for number in 2..40 {
+        let id = control.create(ROOT, &port(number), &mut given(&[Action::Queue(3)])).unwrap();
+        handles.push(id.to_bits());
+    }
+    for old in &handles[..2] {
+        assert_eq!(control.destroy_handle(*old).unwrap_err().errno, libc::ENOENT, "{old:#x}");
+    }
+    assert_eq!(control.destroy_indirect(counter).unwrap_err().errno, libc::ENOENT);
+    assert_ne!(control_counter(&mut control), counter);
+    handles.sort_unstable();
+    handles.dedup();
+    assert_eq!(handles.len(), 41);
+}
+
+#[test]
+fn a_handle_of_a_queue_names_nothing_after_its_rule_and_its_place_is_used_again() {
+    let shared: SharedControl = Arc::new(Mutex::new(control()));
+    let table = table(&[Action::Queue(0)], &[false]);
+    let items = port(1);
+    let rule =
+        EnqueuedRule { table: &table, templates: (0, 0), items: &items, user: 0, postpone: false };
+    let mut handles = std::collections::HashSet::new();
+    let mut places = std::collections::HashSet::new();
+    for turn in 0..1_000 {
+        let mut queue = FlowQueue::new(&shared, 8).unwrap();
+        let handle = queue.create(rule, &mut given(&[Action::Queue(1)])).unwrap();
+        assert!(handles.insert(handle), "{handle:#x} again in turn {turn}");
+        places.insert(handle >> 32);
+        match turn % 3 {
+            0 => queue.destroy(handle, 0, false).unwrap(),
+            1 => shared.lock().unwrap().destroy_handle(handle).unwrap(),
+            _ => shared.lock().unwrap().flush().unwrap(),
+        }
+        let mut control = shared.lock().unwrap();
+        assert_eq!(control.rule_of(handle).unwrap_err().errno, libc::ENOENT);
+        assert_eq!(control.destroy_handle(handle).unwrap_err().errno, libc::ENOENT);
+    }
+    // A queue takes 256 at a time.
+    assert!(places.len() <= 512, "{} places", places.len());
+}
+
+#[test]
+fn an_updated_rule_of_a_queue_is_reported_aged_by_the_handle_that_the_program_has() {
+    let shared: SharedControl = Arc::new(Mutex::new(control()));
+    let mut queue = FlowQueue::new(&shared, 8).unwrap();
+    let table = table(&[Action::Queue(0)], &[false]);
+    let items = port(1);
+    let rule =
+        EnqueuedRule { table: &table, templates: (0, 0), items: &items, user: 0, postpone: false };
+    let handle = queue.create(rule, &mut given(&[Action::Queue(1)])).unwrap();
+    let mut control = shared.lock().unwrap();
+    control.set_time_ns(SECOND_NS);
+    let mut ages = given(&[Action::Age(2), Action::Queue(1)]);
+    control.update_handle(handle, &mut ages).unwrap();
+    control.set_time_ns(10 * SECOND_NS);
+    assert_eq!(control.aged(), [handle]);
+}
+
+fn control_counter(control: &mut Control) -> u64 {
+    control.create_indirect(Action::Count, None).unwrap()
+}
+
+fn counted(control: &mut Control, handle: u64) -> u64 {
+    control.indirect_counts(handle, false).unwrap().packets
+}
+
+#[test]
+fn an_indirect_rss_changes_in_all_rules_at_once_and_stays_while_they_have_it() {
     let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
     let mut worker = nic.worker();
     let mut control = Control::new(nic);
     let rss =
         |queue| Action::Rss(Box::new(RssAction { queues: vec![queue], ..RssAction::default() }));
-    let handle = control.create_shared(rss(1), None).unwrap();
+    let handle = control.create_indirect(rss(1), None).unwrap();
     for n in 1..3 {
-        control.create(ROOT, &port(n), &mut with_shared(&[Action::Count], handle)).unwrap();
+        control.create(ROOT, &port(n), &mut with_indirect(&[Action::Count], handle)).unwrap();
     }
     assert_eq!(send(&mut worker, &[1, 2]), [1, 1]);
-    control.update_shared(handle, rss(3)).unwrap();
+    control.update_indirect(handle, rss(3)).unwrap();
     assert_eq!(send(&mut worker, &[1, 2]), [3, 3]);
-    let error = control.update_shared(handle, rss(9)).unwrap_err();
+    let error = control.update_indirect(handle, rss(9)).unwrap_err();
     assert_eq!(error.errno, libc::EINVAL);
     assert_eq!(send(&mut worker, &[1, 2]), [3, 3], "nothing was changed");
-    assert_eq!(control.update_shared(handle, Action::Count).unwrap_err().errno, libc::EINVAL);
-    assert_eq!(control.destroy_shared(handle).unwrap_err().errno, libc::EBUSY);
+    assert_eq!(control.update_indirect(handle, Action::Count).unwrap_err().errno, libc::EINVAL);
+    assert_eq!(control.destroy_indirect(handle).unwrap_err().errno, libc::EBUSY);
     control.flush().unwrap();
-    control.destroy_shared(handle).unwrap();
+    control.destroy_indirect(handle).unwrap();
 }
 
 #[test]
@@ -194,11 +307,11 @@ fn aged_rules_are_reported_by_the_programs_word_or_their_handle() {
     let mut named = GivenActions { age_context: Some(0xabc), ..given(&ages) };
     control.create(ROOT, &port(1), &mut named).unwrap();
     let id = control.create(ROOT, &port(2), &mut given(&ages)).unwrap();
-    let handle = control.create_shared(Action::Age(5), Some(0xdef)).unwrap();
+    let handle = control.create_indirect(Action::Age(5), Some(0xdef)).unwrap();
     let counter = control_counter(&mut control);
     for n in 3..5 {
-        let mut actions = with_shared(&[Action::Queue(2), Action::Count], handle);
-        actions.shared.push((1, counter));
+        let mut actions = with_indirect(&[Action::Queue(2), Action::Count], handle);
+        actions.indirect.push((1, counter));
         control.create(ROOT, &port(n), &mut actions).unwrap();
     }
     worker.set_age_time_ns(5 * SECOND_NS);
@@ -208,7 +321,7 @@ fn aged_rules_are_reported_by_the_programs_word_or_their_handle() {
     aged.sort_unstable();
     let mut expected = vec![0xabc, id.to_bits()];
     expected.sort_unstable();
-    assert_eq!(aged, expected, "the shared age was hit 2 s ago");
+    assert_eq!(aged, expected, "the indirect age was hit 2 s ago");
     control.set_time_ns(20 * SECOND_NS);
     let mut aged = control.aged();
     aged.sort_unstable();
@@ -284,14 +397,14 @@ fn rules_that_the_nics_tables_do_not_hold_are_created_whole() {
         EnqueuedRule { table: &ages, templates: (0, 0), items: &first, user: 1, postpone: true };
     let handle = queue.create(rule, &mut own).unwrap();
     let mut of_template = given(&[Action::Drop, Action::Queue(1)]);
-    of_template.shared.push((0, counter));
+    of_template.indirect.push((0, counter));
     let fixed = [false, true].into_iter().collect();
     let template = ActionsTemplate { given: of_template, fixed };
     let shares = RuleTable::new(ROOT, vec![matches(0)], vec![template]);
     let second = port(2);
     let rule = EnqueuedRule { table: &shares, items: &second, user: 2, ..rule };
     let mut own = given(&[Action::Drop, Action::Queue(1)]);
-    own.shared.push((0, counter));
+    own.indirect.push((0, counter));
     queue.create(rule, &mut own).unwrap();
     let other = queue.create(rule, &mut given(&[Action::Count, Action::Queue(1)])).unwrap_err();
     assert_eq!((other.errno, other.part), (libc::EINVAL, FailurePart::Action));

@@ -106,6 +106,8 @@ pub struct Nic {
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
     pub(crate) records: Chunks<RuleRecord>,
+    /// The generation of the first rule at each index.
+    first_generation: u32,
     /// Indices of destroyed rules.
     pub(crate) free_indices: Retired<u32>,
     created: u64,
@@ -232,6 +234,7 @@ impl Nic {
             groups: Groups::new(Arc::clone(&shared), config.seed),
             shared,
             records: Chunks::default(),
+            first_generation: 0,
             free_indices: Retired::default(),
             created: 0,
             live: 0,
@@ -247,6 +250,14 @@ impl Nic {
             transactions,
             deferred: DeferredWork::default(),
         })
+    }
+
+    /// Takes the place of another NIC: its rules get ids that no rule of the former has had. Call it
+    /// before the first rule.
+    pub fn succeed(&mut self, former: &Nic) {
+        let newest = former.records.iter().map(|record| record.generation).max();
+        let newest = newest.unwrap_or(former.first_generation).max(former.first_generation);
+        self.first_generation = newest.wrapping_add(1);
     }
 
     /// A worker: the pipeline for one core.
@@ -318,7 +329,7 @@ impl Nic {
         self.check_transaction_room()?;
         let index = self.index()?;
         let old = self.records.get(index as usize).map(|record| record.generation);
-        let generation = old.unwrap_or(0);
+        let generation = old.unwrap_or(self.first_generation);
         let order = order_of(0, self.created);
         self.counters.iter().for_each(|c| c.clear(index));
         let new = RuleRecord { generation, order, ..RuleRecord::default() };

@@ -67,6 +67,31 @@ lacks() {
     if grep -Eq -- "$3" "$2"; then not_ok "$1: a line matches $3" "$2"; else ok "$1"; fi
 }
 
+# build NAME: builds the program NAME.c, as $work/NAME.
+build() {
+    local flags
+    need cc gcc
+    read -ra flags <<<"$(pkg-config --cflags --libs libdpdk)"
+    cc -O2 -Wall -Wextra -Werror -DALLOW_EXPERIMENTAL_API "dpdk/driver/tests/$1.c" -o "$work/$1" \
+        "${flags[@]}" -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool
+}
+
+# checks NAME DEVICE…: builds the program NAME.c and runs it; each of its lines is a check.
+checks() {
+    local name=$1 line status=0
+    shift
+    build "$name"
+    mapfile -t options < <(MEMORY=256 eal)
+    timeout 120 "$work/$name" "${options[@]}" -l 0 "${@/#/--vdev=}" >"$work/log" 2>&1 || status=$?
+    while IFS= read -r line; do
+        case $line in
+        'ok '*) ok "${line#ok }" ;;
+        'not ok '*) not_ok "${line#not ok }" ;;
+        esac
+    done <"$work/log"
+    [ "$status" = 0 ] || [ "$failed" -gt 0 ] || not_ok "$name ended with $status" "$work/log"
+}
+
 report() {
     printf '%d passed, %d failed\n' "$passed" "$failed"
     [ "$failed" = 0 ]

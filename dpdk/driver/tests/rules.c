@@ -1,9 +1,11 @@
 /* Rules on net_niclab, one by one and asynchronously: checks them, and measures their rates.
  *
- *     rules EAL-OPTIONS -- RULES
+ *     rules EAL-OPTIONS -- RULES [GROUP]
  *
- * Creates RULES rules (eth / ipv4 src / end, to a queue, in group 1) one by one and destroys them;
- * then as rules of a template table in batches of 64. Prints the rates. */
+ * Creates RULES rules (eth / ipv4 src / end, to a queue, in group 1 or GROUP) one by one and
+ * destroys them; then as rules of a template table in batches of 64. Prints the rates. If GROUP is
+ * given, prints the median time of an operation in the second half of calls or batches, too: to read
+ * the clock for each takes time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define FLOW_QUEUE 0
 
 static struct rte_flow_error error;
+static uint32_t group = 1;
 
 static void fail(const char *what)
 {
@@ -63,7 +66,7 @@ static struct rte_flow_template_table *make_table(uint32_t rules,
 		{.type = RTE_FLOW_ACTION_TYPE_END},
 	};
 	const struct rte_flow_template_table_attr table_attr = {
-		.flow_attr = {.ingress = 1, .group = 1},
+		.flow_attr = {.ingress = 1, .group = group},
 		.nb_flows = rules,
 	};
 
@@ -78,10 +81,37 @@ static struct rte_flow_template_table *make_table(uint32_t rules,
 	return table;
 }
 
+/* Times of single calls or of operations of a batch, cycles. */
+static uint64_t *times;
+static uint32_t times_count;
+static int is_timed;
+
+static inline uint64_t now(void)
+{
+	return is_timed ? rte_rdtsc() : 0;
+}
+
+static int compare(const void *one, const void *other)
+{
+	const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return (a > b) - (a < b);
+}
+
+/* The median of the second half of the times, nanoseconds. */
+static double median_ns(void)
+{
+	const uint32_t half = times_count / 2;
+	uint64_t *last = times + half;
+
+	qsort(last, times_count - half, sizeof(*last), compare);
+	return 1e9 * last[(times_count - half) / 2] / rte_get_tsc_hz();
+}
+
 /* The same rules without a table, one by one. */
 static uint64_t create_sync(struct rte_flow **flows, uint32_t rules)
 {
-	const struct rte_flow_attr attr = {.ingress = 1, .group = 1};
+	const struct rte_flow_attr attr = {.ingress = 1, .group = group};
 	struct rte_flow_item_ipv4 source = {0};
 	const struct rte_flow_action_queue queue = {.index = 1};
 	const struct rte_flow_item items[] = {
@@ -94,9 +124,13 @@ static uint64_t create_sync(struct rte_flow **flows, uint32_t rules)
 		{.type = RTE_FLOW_ACTION_TYPE_END},
 	};
 
+	times_count = rules;
 	for (uint32_t i = 0; i < rules; i++) {
+		const uint64_t begin = now();
+
 		source.hdr.src_addr = rte_cpu_to_be_32(i);
 		flows[i] = rte_flow_create(PORT, &attr, items, actions, &error);
+		times[i] = now() - begin;
 		if (flows[i] == NULL)
 			fail("rte_flow_create");
 	}
@@ -105,9 +139,14 @@ static uint64_t create_sync(struct rte_flow **flows, uint32_t rules)
 
 static uint64_t destroy_sync(struct rte_flow **flows, uint32_t rules)
 {
-	for (uint32_t i = 0; i < rules; i++)
+	times_count = rules;
+	for (uint32_t i = 0; i < rules; i++) {
+		const uint64_t begin = now();
+
 		if (rte_flow_destroy(PORT, flows[i], &error) != 0)
 			fail("rte_flow_destroy");
+		times[i] = now() - begin;
+	}
 	return rules;
 }
 
@@ -146,8 +185,10 @@ static uint64_t create(struct rte_flow_template_table *table, struct rte_flow **
 	const struct rte_flow_op_attr postponed = {.postpone = 1};
 	uint64_t done = 0;
 
+	times_count = 0;
 	for (uint32_t begin = 0; begin < rules; begin += BATCH) {
 		uint32_t count = RTE_MIN(rules - begin, (uint32_t)BATCH);
+		const uint64_t started = now();
 
 		for (uint32_t i = begin; i < begin + count; i++) {
 			source.hdr.src_addr = rte_cpu_to_be_32(i);
@@ -159,6 +200,7 @@ static uint64_t create(struct rte_flow_template_table *table, struct rte_flow **
 		if (rte_flow_push(PORT, FLOW_QUEUE, &error) != 0)
 			fail("rte_flow_push");
 		done += pull_all(count);
+		times[times_count++] = (now() - started) / count;
 	}
 	return done;
 }
@@ -168,8 +210,10 @@ static uint64_t destroy(struct rte_flow **flows, uint32_t rules)
 	const struct rte_flow_op_attr postponed = {.postpone = 1};
 	uint64_t done = 0;
 
+	times_count = 0;
 	for (uint32_t begin = 0; begin < rules; begin += BATCH) {
 		uint32_t count = RTE_MIN(rules - begin, (uint32_t)BATCH);
+		const uint64_t started = now();
 
 		for (uint32_t i = begin; i < begin + count; i++)
 			if (rte_flow_async_destroy(PORT, FLOW_QUEUE, &postponed, flows[i], NULL,
@@ -178,11 +222,13 @@ static uint64_t destroy(struct rte_flow **flows, uint32_t rules)
 		if (rte_flow_push(PORT, FLOW_QUEUE, &error) != 0)
 			fail("rte_flow_push");
 		done += pull_all(count);
+		times[times_count++] = (now() - started) / count;
 	}
 	return done;
 }
 
-static void check(const char *what, uint64_t found, uint64_t wanted, uint64_t cycles)
+static void check(const char *what, uint64_t found, uint64_t wanted, uint64_t cycles,
+		  double median)
 {
 	double seconds = (double)cycles / rte_get_tsc_hz();
 
@@ -192,8 +238,11 @@ static void check(const char *what, uint64_t found, uint64_t wanted, uint64_t cy
 	}
 	if (cycles == 0)
 		printf("ok %s\n", what);
-	else
+	else if (!is_timed)
 		printf("ok %s: %" PRIu64 ", %.3f M/s\n", what, found, found / seconds / 1e6);
+	else
+		printf("ok %s: %" PRIu64 ", median %.0f ns, %.3f M/s\n", what, found, median,
+		       found / seconds / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -201,41 +250,48 @@ int main(int argc, char **argv)
 	int used = rte_eal_init(argc, argv);
 
 	if (used < 0 || used + 1 >= argc) {
-		fprintf(stderr, "usage: rules EAL-OPTIONS -- RULES\n");
+		fprintf(stderr, "usage: rules EAL-OPTIONS -- RULES [GROUP]\n");
 		return 2;
 	}
 	const uint32_t rules = strtoul(argv[used + 1], NULL, 10);
+	is_timed = used + 2 < argc;
+	if (is_timed)
+		group = strtoul(argv[used + 2], NULL, 10);
 	struct rte_flow **flows = calloc(rules + 1, sizeof(*flows));
 	struct rte_flow_pattern_template *pattern;
 	struct rte_flow_actions_template *actions;
-	if (flows == NULL)
+	times = calloc(rules + 1, sizeof(*times));
+	if (flows == NULL || times == NULL)
 		return 1;
 	configure();
 	uint64_t begin = rte_rdtsc();
 	uint64_t created = create_sync(flows, rules);
-	uint64_t middle = rte_rdtsc();
-	uint64_t destroyed = destroy_sync(flows, rules);
 	uint64_t end = rte_rdtsc();
-	check("created one by one", created, rules, middle - begin);
-	check("destroyed one by one", destroyed, rules, end - middle);
+	check("created one by one", created, rules, end - begin, median_ns());
+	begin = rte_rdtsc();
+	uint64_t destroyed = destroy_sync(flows, rules);
+	end = rte_rdtsc();
+	check("destroyed one by one", destroyed, rules, end - begin, median_ns());
 
 	struct rte_flow_template_table *table = make_table(rules, &pattern, &actions);
 	begin = rte_rdtsc();
 	created = create(table, flows, rules);
-	middle = rte_rdtsc();
+	end = rte_rdtsc();
+	check("created asynchronously", created, rules, end - begin, median_ns());
+	begin = rte_rdtsc();
 	destroyed = destroy(flows, rules);
 	end = rte_rdtsc();
-	check("created asynchronously", created, rules, middle - begin);
-	check("destroyed asynchronously", destroyed, rules, end - middle);
+	check("destroyed asynchronously", destroyed, rules, end - begin, median_ns());
 
 	/* The same rule twice: the second is refused, and reported so. */
 	created = create(table, flows, 1) + create(table, flows, 1);
-	check("a rule that exists is refused", created, 1, 0);
+	check("a rule that exists is refused", created, 1, 0, 0);
 	if (rte_flow_template_table_destroy(PORT, table, &error) != 0 ||
 	    rte_flow_pattern_template_destroy(PORT, pattern, &error) != 0 ||
 	    rte_flow_actions_template_destroy(PORT, actions, &error) != 0)
 		fail("templates are destroyed");
 	free(flows);
+	free(times);
 	if (rte_eth_dev_stop(PORT) != 0 || rte_eth_dev_close(PORT) != 0)
 		fail("the port closes");
 	rte_eal_cleanup();

@@ -6,6 +6,7 @@
 pub mod frames;
 pub mod operations;
 pub mod ports;
+pub mod profiles;
 mod read;
 pub mod rules;
 pub mod settings;
@@ -13,6 +14,7 @@ pub mod types;
 
 use std::ffi::c_char;
 
+use crate::control::Control;
 use crate::failure::{Failure, FailurePart};
 use crate::flow_queue::{SharedControl, lock};
 use types::{NICLAB_MESSAGE_LEN, niclab_error};
@@ -50,6 +52,19 @@ unsafe fn finish(result: Result<(), Failure>, error: *mut niclab_error) -> i32 {
 unsafe fn device<'a>(nic: *const Device) -> Result<&'a Device, Failure> {
     // SAFETY: the caller vouches for the pointer.
     unsafe { nic.as_ref() }.ok_or_else(|| null("nic"))
+}
+
+/// Carries out a call on the control side of a NIC.
+///
+/// # Safety
+/// As [`device`] and [`finish`].
+unsafe fn call(
+    nic: *const Device,
+    error: *mut niclab_error,
+    work: impl FnOnce(&mut Control) -> Result<(), Failure>,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe { finish(device(nic).and_then(|device| work(&mut lock(&device.control))), error) }
 }
 
 fn null(name: &str) -> Failure {

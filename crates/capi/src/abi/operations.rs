@@ -166,6 +166,19 @@ pub unsafe extern "C" fn niclab_queue_destroy(
     }
 }
 
+/// Checks that a queue takes another operation: `-EAGAIN` if it is full.
+///
+/// # Safety
+/// As [`niclab_queue_destroy`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_queue_check_room(
+    queue: *const FlowQueue,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe { finish(given(queue, "queue").and_then(FlowQueue::check_room), error) }
+}
+
 /// Adds a result to a queue, of an operation that the program has carried out itself.
 ///
 /// # Safety

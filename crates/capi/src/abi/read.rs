@@ -34,10 +34,13 @@ pub unsafe fn slice<'a, T>(list: *const T, len: usize) -> &'a [T] {
     }
 }
 
-/// The item of a kind that `niclab.h` has: the first of [`Item::ALL`], in its order.
+// `niclab.h` has all items, in the order of [`Item::ALL`].
+const _: () = assert!(niclab_item_kind::GtpPsc as usize + 1 == Item::ALL.len());
+
+/// The item of a kind that `niclab.h` has.
+#[inline]
 fn item_of(kind: u32) -> Option<Item> {
-    let known = Item::ALL.get(..=niclab_item_kind::Raw as usize)?;
-    known.get(kind as usize).copied()
+    Item::ALL.get(kind as usize).copied()
 }
 
 /// Reads the items of a pattern.
@@ -219,6 +222,7 @@ unsafe fn action(given: &niclab_action) -> Result<Action, &'static str> {
         21 => Action::VxlanEncap(boxed()),
         // The control side puts the indirect action here.
         22 => Action::Drop,
+        23 => Action::MacSwap,
         _ => return Err("no such action; use one of niclab_action_kind"),
     })
 }
@@ -237,7 +241,7 @@ pub unsafe fn actions(given: &[niclab_action], read: &mut GivenActions) -> Resul
         // SAFETY: the caller vouches for the pointers.
         let action = unsafe { action(one) }.map_err(|reason| unfit(at, reason))?;
         match one.kind {
-            22 => read.shared.push((at, one.context)),
+            22 => read.indirect.push((at, one.context)),
             0 if one.context != 0 => read.age_context = Some(one.context),
             _ => {}
         }
@@ -258,7 +262,7 @@ mod tests {
     #[test]
     fn a_rule_of_every_kind_of_item_fits_its_template() {
         let bytes = [0xff; IMAGE_LEN];
-        for kind in 0..=niclab_item_kind::Raw as u32 {
+        for kind in 0..=niclab_item_kind::GtpPsc as u32 {
             let given = [item(kind, &bytes)];
             // SAFETY: there are as many bytes as the longest item has.
             let template = unsafe { template_items(&given) }.unwrap();
@@ -266,12 +270,12 @@ mod tests {
             // SAFETY: as above.
             let fits = unsafe { templated_items(&given, &template, &mut read) };
             assert!(fits.is_ok(), "{}", template[0].item.name());
-            let other = [item((kind + 1) % 16, &bytes)];
+            let other = [item((kind + 1) % 29, &bytes)];
             // SAFETY: as above.
             let misfit = unsafe { templated_items(&other, &template, &mut Items::new()) };
             assert!(misfit.is_err(), "{}", template[0].item.name());
         }
-        let unknown = [item(niclab_item_kind::Raw as u32 + 1, &bytes)];
+        let unknown = [item(niclab_item_kind::GtpPsc as u32 + 1, &bytes)];
         // SAFETY: as above; an unknown kind is not read.
         assert!(unsafe { template_items(&unknown) }.is_err());
     }

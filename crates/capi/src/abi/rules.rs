@@ -4,15 +4,21 @@ use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
 
 use niclab_nic::limits::QUEUES_MAX;
-use niclab_nic::{Nic, NicConfig};
+use niclab_nic::rule::Action;
+use niclab_nic::{Age, Counts, Nic, NicConfig};
 
 use super::types::{
     niclab_action, niclab_age, niclab_config, niclab_counts, niclab_error, niclab_rule,
     niclab_write,
 };
-use super::{Device, device, finish, given, lock, put, read};
-use crate::control::{Control, GivenActions, RulePosition, is_slot};
-use crate::failure::{Failure, FailurePart};
+use super::{Device, call, device, finish, given, lock, put, read};
+use crate::control::{Control, GivenActions, RulePosition};
+use crate::failure::Failure;
+
+fn nic_of(config: &niclab_config) -> Result<Nic, Failure> {
+    let niclab_config { queues, ports, seed, .. } = *config;
+    Ok(Nic::new(&NicConfig { queues, ports, seed, ..NicConfig::default() })?)
+}
 
 /// Opens a NIC without rules: RSS sends all packets to the queues. Close it by `niclab_close`.
 ///
@@ -27,12 +33,37 @@ pub unsafe extern "C" fn niclab_open(
     // SAFETY: as the caller vouches.
     unsafe {
         let open = || {
-            let niclab_config { queues, ports, seed } = *given(config, "config")?;
-            let config = NicConfig { queues, ports, seed, ..NicConfig::default() };
-            let control = Arc::new(Mutex::new(Control::new(Nic::new(&config)?)));
+            let config = given(config, "config")?;
+            let opened = nic_of(config)?;
+            let control = match config.profile.as_ref() {
+                None => Control::new(opened),
+                Some(profile) => Control::of_card(opened, profile.profile.clone()),
+            };
+            let control = Arc::new(Mutex::new(control));
             put(nic, Box::into_raw(Box::new(Device { control })), "nic")
         };
         finish(open(), error)
+    }
+}
+
+/// Opens the NIC anew with these queues and ports: its rules and indirect actions are gone, and
+/// their handles name nothing. Isolation and template tables stay; the profile of `config` does not
+/// matter. Workers and operation queues must be closed before.
+///
+/// # Safety
+/// `nic` is open, and the pointers are valid, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_reopen(
+    nic: *const Device,
+    config: *const niclab_config,
+    error: *mut niclab_error,
+) -> i32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        match given(config, "config").and_then(nic_of) {
+            Ok(opened) => call(nic, error, |control| control.succeed(opened)),
+            Err(failure) => finish(Err(failure), error),
+        }
     }
 }
 
@@ -137,14 +168,11 @@ pub unsafe extern "C" fn niclab_rule_update(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let update = || {
+        call(nic, error, |control| {
             let mut read = GivenActions::default();
             read::actions(read::slice(actions, actions_len), &mut read)?;
-            let mut control = lock(&device(nic)?.control);
-            let id = control.rule_of(handle)?;
-            control.update(id, &mut read)
-        };
-        finish(update(), error)
+            control.update_handle(handle, &mut read)
+        })
     }
 }
 
@@ -159,18 +187,7 @@ pub unsafe extern "C" fn niclab_rule_destroy(
     error: *mut niclab_error,
 ) -> i32 {
     // SAFETY: as the caller vouches.
-    unsafe {
-        let destroy = || {
-            let mut control = lock(&device(nic)?.control);
-            let id = control.rule_of(handle)?;
-            control.destroy(id)?;
-            if is_slot(handle) {
-                control.set_slot(handle, None);
-            }
-            Ok(())
-        };
-        finish(destroy(), error)
-    }
+    unsafe { call(nic, error, |control| control.destroy_handle(handle)) }
 }
 
 /// Destroys all rules.
@@ -180,7 +197,7 @@ pub unsafe extern "C" fn niclab_rule_destroy(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn niclab_rule_flush(nic: *const Device, error: *mut niclab_error) -> i32 {
     // SAFETY: as the caller vouches.
-    unsafe { finish((|| lock(&device(nic)?.control).flush())(), error) }
+    unsafe { call(nic, error, Control::flush) }
 }
 
 /// Sets the fate of packets that no rule matches: dropped if `on` is not 0, else sent by RSS.
@@ -194,10 +211,7 @@ pub unsafe extern "C" fn niclab_isolate(
     error: *mut niclab_error,
 ) -> i32 {
     // SAFETY: as the caller vouches.
-    unsafe {
-        let isolate = || Ok(lock(&device(nic)?.control).nic.isolate(on != 0)?);
-        finish(isolate(), error)
-    }
+    unsafe { call(nic, error, |control| Ok(control.nic.isolate(on != 0)?)) }
 }
 
 /// Number of rules; 0 if `nic` is null.
@@ -224,13 +238,10 @@ pub unsafe extern "C" fn niclab_rule_counts(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let query = || {
-            let mut control = lock(&device(nic)?.control);
+        call(nic, error, |control| {
             let id = control.rule_of(handle)?;
-            let niclab_nic::Counts { packets, bytes } = control.counts(id, reset != 0)?;
-            put(counts, niclab_counts { packets, bytes }, "counts")
-        };
-        finish(query(), error)
+            put(counts, counts_for_c(control.counts(id, reset != 0)?), "counts")
+        })
     }
 }
 
@@ -247,16 +258,18 @@ pub unsafe extern "C" fn niclab_rule_age(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let query = || {
-            let control = lock(&device(nic)?.control);
+        call(nic, error, |control| {
             let id = control.rule_of(handle)?;
             put(age, age_for_c(control.age(id)?), "age")
-        };
-        finish(query(), error)
+        })
     }
 }
 
-fn age_for_c(age: niclab_nic::Age) -> niclab_age {
+fn counts_for_c(counts: Counts) -> niclab_counts {
+    niclab_counts { packets: counts.packets, bytes: counts.bytes }
+}
+
+fn age_for_c(age: Age) -> niclab_age {
     let aged = u32::from(age.is_aged());
     niclab_age { idle_ns: age.idle_ns, timeout_s: age.timeout_s, aged }
 }
@@ -321,18 +334,21 @@ pub unsafe extern "C" fn niclab_dump(
     }
 }
 
+/// An action that is to be indirect, and the program's word for its age.
+///
 /// # Safety
 /// `action` is null or valid.
-unsafe fn one_action(action: *const niclab_action) -> Result<GivenActions, Failure> {
+unsafe fn one_action(action: *const niclab_action) -> Result<(Action, Option<u64>), Failure> {
     // SAFETY: as the caller vouches.
-    unsafe {
+    let read = unsafe {
         let one = given(action, "action")?;
         let mut read = GivenActions::default();
         read::actions(std::slice::from_ref(one), &mut read)?;
-        match read.shared.is_empty() {
-            true => Ok(read),
-            false => Err(Failure::of_action(libc::EINVAL, 0, "an indirect action of another one")),
-        }
+        read
+    };
+    match read.list.first() {
+        Some(action) if read.indirect.is_empty() => Ok((action.clone(), read.age_context)),
+        _ => Err(Failure::of_action(libc::EINVAL, 0, "an indirect action of another one")),
     }
 }
 
@@ -349,19 +365,13 @@ pub unsafe extern "C" fn niclab_action_create(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let create = || {
-            let mut read = one_action(action)?;
-            let device = device(nic)?;
+        call(nic, error, |control| {
+            let (action, age_context) = one_action(action)?;
             if handle.is_null() {
                 return Err(super::null("handle"));
             }
-            let Some(action) = read.list.pop() else {
-                return Err(Failure::new(libc::EINVAL, FailurePart::Actions, "no action"));
-            };
-            let created = lock(&device.control).create_shared(action, read.age_context)?;
-            put(handle, created, "handle")
-        };
-        finish(create(), error)
+            put(handle, control.create_indirect(action, age_context)?, "handle")
+        })
     }
 }
 
@@ -378,13 +388,10 @@ pub unsafe extern "C" fn niclab_action_update(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let update = || {
-            let Some(action) = one_action(action)?.list.pop() else {
-                return Err(Failure::new(libc::EINVAL, FailurePart::Actions, "no action"));
-            };
-            lock(&device(nic)?.control).update_shared(handle, action)
-        };
-        finish(update(), error)
+        call(nic, error, |control| {
+            let (action, _) = one_action(action)?;
+            control.update_indirect(handle, action)
+        })
     }
 }
 
@@ -399,7 +406,7 @@ pub unsafe extern "C" fn niclab_action_destroy(
     error: *mut niclab_error,
 ) -> i32 {
     // SAFETY: as the caller vouches.
-    unsafe { finish((|| lock(&device(nic)?.control).destroy_shared(handle))(), error) }
+    unsafe { call(nic, error, |control| control.destroy_indirect(handle)) }
 }
 
 /// Reads the counts of all rules with an indirect counter since the last reset.
@@ -416,12 +423,10 @@ pub unsafe extern "C" fn niclab_action_counts(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let query = || {
-            let counted = lock(&device(nic)?.control).shared_counts(handle, reset != 0)?;
-            let niclab_nic::Counts { packets, bytes } = counted;
-            put(counts, niclab_counts { packets, bytes }, "counts")
-        };
-        finish(query(), error)
+        call(nic, error, |control| {
+            let counted = control.indirect_counts(handle, reset != 0)?;
+            put(counts, counts_for_c(counted), "counts")
+        })
     }
 }
 
@@ -438,10 +443,9 @@ pub unsafe extern "C" fn niclab_action_age(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let query = || {
-            let found = lock(&device(nic)?.control).shared_age(handle)?;
+        call(nic, error, |control| {
+            let found = control.indirect_age(handle)?;
             put(age, found.map_or_else(niclab_age::default, age_for_c), "age")
-        };
-        finish(query(), error)
+        })
     }
 }

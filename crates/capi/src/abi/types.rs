@@ -3,6 +3,10 @@
 
 use std::ffi::{c_char, c_void};
 
+use super::profiles::CardProfile;
+use crate::flow_queue::QUEUE_SIZE_MAX;
+use crate::indirect_actions::INDIRECT_ACTIONS_MAX;
+
 /// Bytes of [`niclab_error::message`].
 pub const NICLAB_MESSAGE_LEN: usize = 240;
 
@@ -14,6 +18,14 @@ pub const NICLAB_INDIRECTION_LEN: usize = 512;
 
 /// The longest RSS key, bytes. The shortest is 40.
 pub const NICLAB_RSS_KEY_LEN_MAX: usize = 128;
+
+/// The most operations of a queue whose results were not pulled.
+pub const NICLAB_QUEUE_SIZE_MAX: u32 = 1 << 20;
+const _: () = assert!(NICLAB_QUEUE_SIZE_MAX == QUEUE_SIZE_MAX);
+
+/// The most indirect actions.
+pub const NICLAB_INDIRECT_ACTIONS_MAX: usize = 1 << 20;
+const _: () = assert!(NICLAB_INDIRECT_ACTIONS_MAX == INDIRECT_ACTIONS_MAX);
 
 /// The part of a call that an error concerns.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +72,8 @@ pub struct niclab_config {
     pub ports: u16,
     /// Seed of the tables' hashes.
     pub seed: u64,
+    /// The card whose limits the NIC has; null for those of niclab.
+    pub profile: *const CardProfile,
 }
 
 /// The kind of an item. The bytes of an item are those of the header on the wire.
@@ -100,6 +114,32 @@ pub enum niclab_item_kind {
     /// bytes, signed), limit (2), the number of bytes (1), and the bytes. Numbers begin with the
     /// most significant byte.
     Raw = 15,
+    /// SCTP, its common header: 12 bytes.
+    Sctp = 16,
+    /// ESP: SPI and sequence number, 8 bytes.
+    Esp = 17,
+    /// The authentication header without its check value: 12 bytes.
+    Ah = 18,
+    /// ARP for Ethernet and IPv4: 28 bytes.
+    ArpEthIpv4 = 19,
+    /// The fragment header of IPv6: 8 bytes.
+    Ipv6FragExt = 20,
+    /// PPPoE in its discovery stage: 6 bytes.
+    Pppoed = 21,
+    /// PPPoE in its session stage: 6 bytes.
+    Pppoes = 22,
+    /// GRE as NVGRE has it, with its key: 8 bytes.
+    Nvgre = 23,
+    /// VXLAN-GPE: 8 bytes.
+    VxlanGpe = 24,
+    /// GTP of version 1, on the port of GTP-U or GTP-C: 8 bytes.
+    Gtp = 25,
+    /// GTP-C of version 1: 8 bytes.
+    Gtpc = 26,
+    /// GTP-U: 8 bytes.
+    Gtpu = 27,
+    /// The PDU session container, an extension header of GTP-U: 3 bytes.
+    GtpPsc = 28,
 }
 
 /// An item of a pattern. Without `spec` it matches every packet that has the header.
@@ -168,6 +208,8 @@ pub enum niclab_action_kind {
     VxlanEncap = 21,
     /// The indirect action with the handle `context`.
     Indirect = 22,
+    /// Exchange the addresses of Ethernet.
+    MacSwap = 23,
 }
 
 /// A field that an action sets.
