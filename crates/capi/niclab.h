@@ -27,6 +27,9 @@
 // The longest RSS key, bytes. The shortest is 40.
 #define NICLAB_RSS_KEY_LEN_MAX 128
 
+// The longest frame of a port that leads out of the process, bytes without the frame check sequence.
+#define NICLAB_FRAME_LEN_MAX 1522
+
 // The most operations of a queue whose results were not pulled.
 #define NICLAB_QUEUE_SIZE_MAX (1 << 20)
 
@@ -263,6 +266,21 @@ struct niclab_frame {
   uint8_t port;
   // Bits `NICLAB_FLAGGED` to `NICLAB_PORT_RSS`.
   uint8_t flags;
+};
+
+// A meter to create. Rates are bytes a second, sizes are bytes; the length of a packet has the
+// frame check sequence. Green and yellow packets pass, red ones are dropped.
+struct niclab_meter {
+  // 0: one rate (RFC 2697); 1: two rates (RFC 2698).
+  uint32_t has_two_rates;
+  // Committed information rate.
+  uint64_t cir;
+  // Peak information rate, of two rates.
+  uint64_t pir;
+  // Committed burst size.
+  uint64_t cbs;
+  // Excess burst size, or peak burst size.
+  uint64_t ebs;
 };
 
 // An item of a pattern. Without `spec` it matches every packet that has the header.
@@ -502,12 +520,36 @@ void niclab_classify(struct niclab_worker *worker, struct niclab_frame *frames, 
 // `worker` is null, or open and used by this thread alone.
 void niclab_worker_offline(struct niclab_worker *worker);
 
+// Sets the time for meters of the next burst alone, in nanoseconds from a moment that all workers
+// share. Call it once a burst if rules have meters.
+//
+// # Safety
+// `worker` is null, or open and used by this thread alone.
+void niclab_worker_set_meter_time(struct niclab_worker *worker, uint64_t now_ns);
+
 // Sets the time for meters of the next bursts and for ages, in nanoseconds from a moment that all
 // workers share. Call it at most every millisecond: workers share the time of ages.
 //
 // # Safety
 // `worker` is null, or open and used by this thread alone.
 void niclab_worker_set_time(struct niclab_worker *worker, uint64_t now_ns);
+
+// Creates a meter with full buckets, which rules can name.
+//
+// # Safety
+// `nic` is open, and the pointers are valid, or null.
+int32_t niclab_meter_create(const struct niclab_nic *nic,
+                            uint32_t number,
+                            const struct niclab_meter *meter,
+                            struct niclab_error *error);
+
+// Destroys a meter that no rule names.
+//
+// # Safety
+// `nic` is open, and `error` is valid, or null.
+int32_t niclab_meter_destroy(const struct niclab_nic *nic,
+                             uint32_t number,
+                             struct niclab_error *error);
 
 // Creates a template table: rules that share group, priority, masks and most of their actions.
 //

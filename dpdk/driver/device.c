@@ -216,6 +216,8 @@ static int open_nic(struct nl_device *device, uint16_t queues)
 	close_users(device);
 	int result = device->nic != NULL ? niclab_reopen(device->nic, &config, &why)
 					 : niclab_open(&config, &device->nic, &why);
+	if (result == 0)
+		result = nl_meters_reopen(device, &why);
 	if (result == 0) {
 		device->nic_queues = queues;
 		/* The time of a frame without rules. */
@@ -449,6 +451,7 @@ static void close_device(struct nl_device *device)
 	struct niclab_error why;
 
 	close_nic(device);
+	nl_meters_close(device);
 	if (device->port != NULL && niclab_port_close(device->port, &why) != 0)
 		NL_LOG(ERR, "%s: %s\n", device->port_name, why.message);
 	device->port = NULL;
@@ -510,6 +513,7 @@ static const struct eth_dev_ops ops = {
 	.reta_query = nl_reta_query,
 	.rx_metadata_negotiate = rx_metadata_negotiate,
 	.flow_ops_get = flow_ops_get,
+	.mtr_ops_get = nl_mtr_ops_get,
 };
 
 /* A comma or an equals sign ends a devarg, so a semicolon and a colon stand for them:

@@ -29,6 +29,7 @@ extern int niclab_logtype;
 #define NL_LOG(level, ...) rte_log(RTE_LOG_##level, niclab_logtype, "net_niclab: " __VA_ARGS__)
 
 struct nl_device;
+struct nl_meter_object;
 
 /* Frames of a receive queue that did not reach the program, and why. One thread writes it. */
 struct nl_rx_losses {
@@ -135,6 +136,10 @@ struct nl_device {
 	struct nl_link *link;
 	int end;
 	struct nl_card card;
+	/* Profiles, policies and meters of rte_mtr. */
+	struct nl_meter_object *meters;
+	/* There were meters: workers get the time for each burst. */
+	int has_meters;
 	/* Queue pairs of the port of the system. */
 	uint16_t wires;
 	char port_name[256];
@@ -172,6 +177,11 @@ void nl_card_on_link(struct nl_device *device);
 uint16_t nl_wire_room(struct nl_link *link, int end, struct rte_mbuf **packets, uint16_t count);
 uint16_t nl_classifier_room(struct nl_rx_queue *queue, struct rte_ring *wire, uint16_t count);
 void nl_classifier_take(struct nl_device *device, uint16_t count);
+
+/* meters.c */
+int nl_mtr_ops_get(struct rte_eth_dev *dev, void *ops);
+int nl_meters_reopen(struct nl_device *device, struct niclab_error *why);
+void nl_meters_close(struct nl_device *device);
 
 /* rss.c */
 #define NL_RSS_TYPES                                                                               \

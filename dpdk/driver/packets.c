@@ -97,7 +97,7 @@ static uint16_t filter(struct nl_rx_queue *queue, struct rte_mbuf **packets, uin
 	return left;
 }
 
-/* Tells the worker the time, once a millisecond: for ages and meters. */
+/* Tells the worker the time, once a millisecond for ages, and for each burst if there are meters. */
 static void keep_time(struct nl_rx_queue *queue)
 {
 	const uint64_t now = rte_rdtsc();
@@ -107,6 +107,8 @@ static void keep_time(struct nl_rx_queue *queue)
 	if (now - queue->timed_tsc > queue->tsc_per_ms) {
 		queue->timed_tsc = now;
 		niclab_worker_set_time(queue->worker, nl_now_ns());
+	} else if (unlikely(queue->device->has_meters)) {
+		niclab_worker_set_meter_time(queue->worker, nl_now_ns());
 	}
 }
 
@@ -526,11 +528,19 @@ uint16_t nl_tx_burst_port(void *opaque, struct rte_mbuf **packets, uint16_t coun
 	struct niclab_frame frames[NICLAB_BURST];
 
 	count = RTE_MIN(count, (uint16_t)NICLAB_BURST);
-	uint16_t left = prepare(queue, packets, count, ready);
+	uint16_t left = prepare(queue, packets, count, ready), fitting = 0;
 	for (uint16_t i = 0; i < left; i++) {
-		frames[i].data = rte_pktmbuf_mtod(ready[i], uint8_t *);
-		frames[i].len = ready[i]->data_len;
+		/* A frame that the interface cannot have is not cut. */
+		if (ready[i]->pkt_len > NICLAB_FRAME_LEN_MAX) {
+			queue->counted.dropped++;
+			rte_pktmbuf_free(ready[i]);
+			continue;
+		}
+		ready[fitting] = ready[i];
+		frames[fitting].data = rte_pktmbuf_mtod(ready[i], uint8_t *);
+		frames[fitting++].len = ready[i]->data_len;
 	}
+	left = fitting;
 	int sent = niclab_port_send(device->port, queue->id % device->wires, frames, left, NULL);
 	/* A port of the system that takes no frame now loses it, as a wire does. */
 	if (sent < 0)

@@ -478,6 +478,10 @@ static int translate_one(const struct nl_device *device, const struct rte_flow_a
 		to->kind = NICLAB_ACTION_KIND_JUMP;
 		to->value = ((const struct rte_flow_action_jump *)conf)->group;
 		return 0;
+	case RTE_FLOW_ACTION_TYPE_METER:
+		to->kind = NICLAB_ACTION_KIND_METER;
+		to->value = ((const struct rte_flow_action_meter *)conf)->mtr_id;
+		return 0;
 	case RTE_FLOW_ACTION_TYPE_AGE:
 		to->kind = NICLAB_ACTION_KIND_AGE;
 		to->value = ((const struct rte_flow_action_age *)conf)->timeout;

@@ -16,14 +16,17 @@ use crate::failure::{Failure, FailurePart};
 /// Frames for each queue pair beside those that it holds: bursts under way.
 const FRAMES: usize = 1_024;
 
-/// Longest frame, bytes without FCS.
-const FRAME_LEN: usize = 1_518;
+/// Longest frame, bytes without FCS: 1,500 behind Ethernet and two VLAN tags.
+pub const FRAME_LEN_MAX: usize = 1_522;
 
 /// A queue pair and the free frames of its memory.
 struct Queue {
     pair: Box<dyn QueuePair>,
     pool: FramePool,
     burst: Burst,
+    /// Frames that did not fit the program's buffers, and such that were longer than any port's.
+    rx_too_long: u64,
+    tx_too_long: u64,
     /// Why the port is gone.
     gone: Option<std::io::Error>,
 }
@@ -43,7 +46,7 @@ impl Port {
             |error: UnknownPort| Failure::new(libc::EINVAL, FailurePart::None, error.to_string());
         let name: PortName = name.parse().map_err(unfit)?;
         let frames = (name.queue_pair_frames() + FRAMES) * count as usize;
-        let pools = frame_pools(count as usize, frames, FRAME_LEN);
+        let pools = frame_pools(count as usize, frames, FRAME_LEN_MAX);
         let pools = pools
             .map_err(|error| Failure::new(libc::ENOMEM, FailurePart::None, error.to_string()))?;
         let Some(region) = pools.first().map(|pool| pool.region().clone()) else {
@@ -54,7 +57,14 @@ impl Port {
             ));
         };
         let pairs = name.open(count, &region)?;
-        let queue = |(pair, pool)| Queue { pair, pool, burst: Burst::new(), gone: None };
+        let queue = |(pair, pool)| Queue {
+            pair,
+            pool,
+            burst: Burst::new(),
+            rx_too_long: 0,
+            tx_too_long: 0,
+            gone: None,
+        };
         let queues = pairs.into_iter().zip(pools).map(queue).map(Mutex::new).collect();
         Ok(Port { queues })
     }
@@ -68,7 +78,8 @@ impl Port {
     }
 
     /// Copies the frames that have arrived to where `buffers` says, one each; returns their number
-    /// and calls `len` with the length of each. Frames longer than their buffer are cut.
+    /// and calls `len` with the length of each. A frame longer than its buffer is dropped, and counts
+    /// as missed.
     ///
     /// # Errors
     /// `EIO` if the port is gone.
@@ -80,26 +91,33 @@ impl Port {
     ) -> Result<usize, Failure> {
         let mut queue = self.queue(queue)?;
         queue.check()?;
-        let Queue { pair, pool, burst, gone } = &mut *queue;
+        let Queue { pair, pool, burst, rx_too_long, gone, .. } = &mut *queue;
         // A burst that is empty has room for more than there are buffers; the rest waits in it.
         if burst.is_empty() {
             *gone = pair.receive(pool, burst).err();
         }
-        let mut count = 0;
+        let (mut count, mut buffers) = (0, buffers);
         let wanted = burst.len().min(buffers.len());
-        for (desc, buffer) in burst.drain(..wanted).zip(buffers) {
+        let mut buffer = buffers.next();
+        for desc in burst.drain(..wanted) {
             let region = pool.region().clone();
             let frame = region.frame(&desc);
-            let copied = frame.len().min(buffer.len());
-            buffer[..copied].copy_from_slice(&frame[..copied]);
-            len(copied);
-            count += 1;
+            match &mut buffer {
+                Some(to) if frame.len() <= to.len() => {
+                    to[..frame.len()].copy_from_slice(frame);
+                    len(frame.len());
+                    count += 1;
+                    buffer = buffers.next();
+                }
+                _ => *rx_too_long += 1,
+            }
             pool.give(desc);
         }
         Ok(count)
     }
 
-    /// Sends frames; returns how many, from the front, were sent or dropped for their length.
+    /// Sends frames; returns how many, from the front, were sent or dropped because they are longer
+    /// than [`FRAME_LEN_MAX`].
     ///
     /// # Errors
     /// `EIO` if the port is gone.
@@ -110,22 +128,26 @@ impl Port {
     ) -> Result<usize, Failure> {
         let mut queue = self.queue(queue)?;
         queue.check()?;
-        let Queue { pair, pool, gone, .. } = &mut *queue;
+        let Queue { pair, pool, tx_too_long, gone, .. } = &mut *queue;
         let region = pool.region().clone();
         let mut burst = Burst::new();
+        let mut too_long = 0;
         for frame in frames.take(burst.capacity()) {
+            if frame.len() > FRAME_LEN_MAX {
+                too_long += 1;
+                continue;
+            }
             let Some(mut desc) = pool.take() else { break };
-            let slot = region.slot_mut(&mut desc);
-            let len = frame.len().min(slot.len());
-            slot[..len].copy_from_slice(&frame[..len]);
-            region.set_len(&mut desc, len as u16);
+            region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
+            region.set_len(&mut desc, frame.len() as u16);
             burst.push(desc);
         }
+        *tx_too_long += too_long as u64;
         let taken = burst.len();
         *gone = pair.send(pool, &mut burst).err();
         let left = burst.len();
         pool.give_all(&mut burst);
-        Ok(taken - left)
+        Ok(taken - left + too_long)
     }
 
     /// The counters of a queue pair.
@@ -133,7 +155,11 @@ impl Port {
     /// # Errors
     /// `EINVAL` for a queue that does not exist.
     pub fn counters(&self, queue: usize) -> Result<QueuePairCounters, Failure> {
-        Ok(self.queue(queue)?.pair.counters())
+        let queue = self.queue(queue)?;
+        let mut counters = queue.pair.counters();
+        counters.rx_missed += queue.rx_too_long;
+        counters.tx_dropped += queue.tx_too_long;
+        Ok(counters)
     }
 
     /// Closes the port.

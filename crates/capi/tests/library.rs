@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use niclab::control::{Control, GivenActions, RulePosition};
 use niclab::failure::{Failure, FailurePart};
 use niclab::flow_queue::{EnqueuedRule, FlowQueue, SharedControl};
+use niclab::port::Port;
 use niclab::shapes::ItemBytes;
 use niclab::templates::{ActionsTemplate, RuleTable};
 use niclab_nic::memory::Region;
@@ -416,4 +417,28 @@ fn rules_that_the_nics_tables_do_not_hold_are_created_whole() {
     assert!(control.dump(Some(id)).unwrap().contains("queue 2"));
     control.set_time_ns(100 * SECOND_NS);
     assert_eq!(control.aged(), [handle], "the handle that the program knows");
+}
+
+#[test]
+fn frames_with_two_tags_pass_a_port_whole_and_longer_ones_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace.pcap");
+    let trace = trace.to_str().unwrap();
+    let port = Port::open(&format!("pcap:out={trace}"), 1).unwrap();
+    let frames = [vec![1; 1_522], vec![2; 1_523], vec![3; 60]];
+    assert_eq!(port.send(0, frames.iter().map(|frame| &frame[..])).unwrap(), 3);
+    assert_eq!(port.counters(0).unwrap().tx_dropped, 1);
+    port.close().unwrap();
+    let port = Port::open(&format!("pcap:in={trace},speed=max"), 1).unwrap();
+    let (mut small, mut large) = ([0; 1_000], [0; 2_000]);
+    let mut lens = Vec::new();
+    let begun = std::time::Instant::now();
+    while lens.is_empty() && begun.elapsed().as_secs() < 10 {
+        let buffers = [&mut small[..], &mut large[..]].into_iter();
+        port.receive(0, buffers, |len| lens.push(len)).unwrap();
+    }
+    // The long frame does not fit the first buffer; the short one does.
+    assert_eq!(lens, [60]);
+    assert_eq!(port.counters(0).unwrap().rx_missed, 1);
+    port.close().unwrap();
 }

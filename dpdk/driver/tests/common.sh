@@ -22,8 +22,11 @@ skip() {
 # need PROGRAM: skips the script if the program is missing.
 need() { command -v "$1" >/dev/null 2>&1 || skip "$1 is missing; install ${2-dpdk}"; }
 
-# Options of DPDK: no huge pages, no devices of the bus, our driver, files of this run alone.
-eal() { printf '%s\n' --no-huge -m "${MEMORY-512}" --no-pci --file-prefix "$prefix" -d "$NICLAB_DRIVER"; }
+# read_options [MEGABYTES]: sets $options, those of DPDK: no huge pages, no devices of the bus, our
+# driver, files of this run alone.
+read_options() {
+    options=(--no-huge -m "${1-512}" --no-pci --file-prefix "$prefix" -d "$NICLAB_DRIVER")
+}
 
 # Loads the driver. DPDK refuses drivers that others could change, in any directory above too.
 driver_for_dpdk() {
@@ -81,7 +84,7 @@ checks() {
     local name=$1 line status=0
     shift
     build "$name"
-    mapfile -t options < <(MEMORY=256 eal)
+    read_options 256
     timeout 120 "$work/$name" "${options[@]}" -l 0 "${@/#/--vdev=}" >"$work/log" 2>&1 || status=$?
     while IFS= read -r line; do
         case $line in
@@ -98,3 +101,4 @@ report() {
 }
 
 driver_for_dpdk
+read_options

@@ -77,6 +77,17 @@ static void make_rules(uint16_t port, uint32_t rules)
 	}
 }
 
+static uint16_t forward(uint16_t from, uint16_t to)
+{
+	struct rte_mbuf *packets[BURST];
+	uint16_t count = rte_eth_rx_burst(from, 0, packets, BURST);
+	uint16_t sent = count > 0 ? rte_eth_tx_burst(to, 0, packets, count) : 0;
+
+	if (sent < count)
+		rte_pktmbuf_free_bulk(packets + sent, count - sent);
+	return count;
+}
+
 /* Sends datagrams of 64 bytes with FCS from sources that are spread over the rules. */
 static void send_first(uint16_t port, uint32_t rules, struct rte_mempool *pool)
 {
@@ -99,19 +110,12 @@ static void send_first(uint16_t port, uint32_t rules, struct rte_mempool *pool)
 		memcpy(frame + 26, &at, 4);
 		frame[39] = 26;
 	}
-	for (uint16_t sent = 0; sent < PACKETS;)
+	for (uint16_t sent = 0; sent < PACKETS;) {
 		sent += rte_eth_tx_burst(port, 0, packets + sent, PACKETS - sent);
-}
-
-static uint16_t forward(uint16_t from, uint16_t to)
-{
-	struct rte_mbuf *packets[BURST];
-	uint16_t count = rte_eth_rx_burst(from, 0, packets, BURST);
-	uint16_t sent = count > 0 ? rte_eth_tx_burst(to, 0, packets, count) : 0;
-
-	if (sent < count)
-		rte_pktmbuf_free_bulk(packets + sent, count - sent);
-	return count;
+		/* A net_memif client offers buffers to the server when it receives. */
+		forward(0, 1);
+		forward(1, 0);
+	}
 }
 
 int main(int argc, char **argv)
@@ -126,16 +130,17 @@ int main(int argc, char **argv)
 	const uint64_t second = rte_get_tsc_hz();
 	struct rte_mempool *pool =
 		rte_pktmbuf_pool_create("pool", 16383, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-	struct rte_eth_link link;
+	struct rte_eth_link links[2];
 	uint64_t count = 0, until = rte_rdtsc() + 10 * second;
 	if (pool == NULL)
 		return 1;
 	start_port(0, pool);
 	start_port(1, pool);
 	do {
-		if (rte_eth_link_get_nowait(1, &link) != 0 || rte_rdtsc() > until)
+		if (rte_eth_link_get_nowait(0, &links[0]) != 0 ||
+		    rte_eth_link_get_nowait(1, &links[1]) != 0 || rte_rdtsc() > until)
 			fail("the link is down");
-	} while (!link.link_status);
+	} while (!links[0].link_status || !links[1].link_status);
 	make_rules(0, rules);
 	make_rules(1, rules);
 	send_first(0, rules, pool);

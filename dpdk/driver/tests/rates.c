@@ -3,8 +3,8 @@
  *
  *     rates EAL-OPTIONS -- LEN SECONDS
  *
- * Prints the frames of LEN bytes (with FCS) that were sent, received and missed in a second: the
- * medians of windows of 2 ms, so that other work on the core does not matter. */
+ * Prints the frames of LEN bytes (with FCS) that were sent, received and missed in a second: the rate
+ * that nine of ten windows of 2 ms do not exceed, so that other work on the core does not matter. */
 #include "ports.h"
 
 #define BURST 32
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	}
 	for (int of = 0; of < 3; of++) {
 		qsort(rates[of], windows, sizeof(rates[of][0]), compare);
-		printf("ok %s %.0f\n", names[of], rates[of][windows / 2]);
+		printf("ok %s %.0f\n", names[of], rates[of][windows * 9 / 10]);
 	}
 	return close_ports();
 }

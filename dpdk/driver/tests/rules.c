@@ -104,6 +104,8 @@ static double median_ns(void)
 	const uint32_t half = times_count / 2;
 	uint64_t *last = times + half;
 
+	if (!is_timed)
+		return 0;
 	qsort(last, times_count - half, sizeof(*last), compare);
 	return 1e9 * last[(times_count - half) / 2] / rte_get_tsc_hz();
 }

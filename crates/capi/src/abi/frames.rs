@@ -104,6 +104,19 @@ pub unsafe extern "C" fn niclab_worker_offline(worker: *mut FrameWorker) {
     }
 }
 
+/// Sets the time for meters of the next burst alone, in nanoseconds from a moment that all workers
+/// share. Call it once a burst if rules have meters.
+///
+/// # Safety
+/// `worker` is null, or open and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn niclab_worker_set_meter_time(worker: *mut FrameWorker, now_ns: u64) {
+    // SAFETY: as the caller vouches.
+    if let Some(FrameWorker { worker }) = unsafe { worker.as_mut() } {
+        worker.set_time_ns(now_ns);
+    }
+}
+
 /// Sets the time for meters of the next bursts and for ages, in nanoseconds from a moment that all
 /// workers share. Call it at most every millisecond: workers share the time of ages.
 ///

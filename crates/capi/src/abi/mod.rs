@@ -4,6 +4,7 @@
 //! this crate. A panic would be a defect; it ends the process and does not reach C.
 
 pub mod frames;
+pub mod meters;
 pub mod operations;
 pub mod ports;
 pub mod profiles;

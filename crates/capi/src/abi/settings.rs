@@ -3,7 +3,7 @@
 use niclab_nic::rss::{HashFunction, RssChange, RssLevel};
 
 use super::types::{NICLAB_INDIRECTION_LEN, NICLAB_RSS_KEY_LEN_MAX, niclab_error, niclab_rss};
-use super::{Device, device, finish, given, lock, put, read};
+use super::{Device, call, given, put, read};
 use crate::failure::{Failure, FailurePart};
 
 /// Changes the settings of the port's RSS; its indirection table too, if queues are given. What is
@@ -19,15 +19,13 @@ pub unsafe extern "C" fn niclab_rss_update(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let update = || {
+        call(nic, error, |control| {
             let settings = read::rss(given(rss, "rss")?);
             let settings =
                 settings.map_err(|reason| Failure::new(libc::EINVAL, FailurePart::None, reason))?;
-            let mut control = lock(&device(nic)?.control);
             let rss = control.nic.rss_after(&RssChange::Settings(settings))?;
             Ok(control.nic.set_rss(&rss)?)
-        };
-        finish(update(), error)
+        })
     }
 }
 
@@ -43,10 +41,9 @@ pub unsafe extern "C" fn niclab_rss_settings(
     key: *mut u8,
     error: *mut niclab_error,
 ) -> i32 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller vouches; `key` has room for the longest key.
     unsafe {
-        let query = || {
-            let control = lock(&device(nic)?.control);
+        call(nic, error, |control| {
             let found = control.nic.rss();
             let key_len = found.key.len().min(NICLAB_RSS_KEY_LEN_MAX);
             if !key.is_null() {
@@ -62,8 +59,7 @@ pub unsafe extern "C" fn niclab_rss_settings(
                 queues: std::ptr::null(),
             };
             put(rss, settings, "rss")
-        };
-        finish(query(), error)
+        })
     }
 }
 
@@ -79,14 +75,12 @@ pub unsafe extern "C" fn niclab_indirection_set(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let set = || {
+        call(nic, error, |control| {
             let queues = given(queues.cast::<[u16; NICLAB_INDIRECTION_LEN]>(), "queues")?;
-            let mut control = lock(&device(nic)?.control);
             let mut rss = control.nic.rss().clone();
             *rss.indirection = *queues;
             Ok(control.nic.set_rss(&rss)?)
-        };
-        finish(set(), error)
+        })
     }
 }
 
@@ -102,10 +96,6 @@ pub unsafe extern "C" fn niclab_indirection(
 ) -> i32 {
     // SAFETY: as the caller vouches.
     unsafe {
-        let query = || {
-            let control = lock(&device(nic)?.control);
-            put(queues.cast(), *control.nic.rss().indirection, "queues")
-        };
-        finish(query(), error)
+        call(nic, error, |control| put(queues.cast(), *control.nic.rss().indirection, "queues"))
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use super::profiles::CardProfile;
 use crate::flow_queue::QUEUE_SIZE_MAX;
 use crate::indirect_actions::INDIRECT_ACTIONS_MAX;
+use crate::port::FRAME_LEN_MAX;
 
 /// Bytes of [`niclab_error::message`].
 pub const NICLAB_MESSAGE_LEN: usize = 240;
@@ -18,6 +19,10 @@ pub const NICLAB_INDIRECTION_LEN: usize = 512;
 
 /// The longest RSS key, bytes. The shortest is 40.
 pub const NICLAB_RSS_KEY_LEN_MAX: usize = 128;
+
+/// The longest frame of a port that leads out of the process, bytes without the frame check sequence.
+pub const NICLAB_FRAME_LEN_MAX: usize = 1_522;
+const _: () = assert!(NICLAB_FRAME_LEN_MAX == FRAME_LEN_MAX);
 
 /// The most operations of a queue whose results were not pulled.
 pub const NICLAB_QUEUE_SIZE_MAX: u32 = 1 << 20;
