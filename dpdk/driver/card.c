@@ -23,6 +23,9 @@
 /* Frames that a receive queue keeps while nobody polls it, if the profile does not say it. */
 #define RX_RING_FRAMES 512
 
+/* The longest time that nobody polls a queue that is polled without a stop. */
+#define AWAY_NS 100000
+
 /* A thread forwards packets if it received some within this time. */
 #define FORWARDING_MS 5
 
@@ -144,6 +147,15 @@ static uint32_t ring_frames(const struct nl_card *card)
 	return card->numbers.ring_frames != 0 ? card->numbers.ring_frames : RX_RING_FRAMES;
 }
 
+/* The classifier goes on for this time while nobody polls, in fine cycles: until the receive queue is
+ * full. A slow one does not have frames ready that came in that time. */
+static uint64_t ahead(const struct nl_card *card, uint64_t frame_time)
+{
+	const uint64_t most = (uint64_t)(AWAY_NS * card->cycles_per_ns) << FINE;
+
+	return RTE_MIN(ring_frames(card) * frame_time, most);
+}
+
 uint16_t nl_classifier_room(struct nl_rx_queue *queue, struct rte_ring *wire, uint16_t count)
 {
 	const struct nl_card *card = &queue->device->card;
@@ -162,7 +174,7 @@ uint16_t nl_classifier_room(struct nl_rx_queue *queue, struct rte_ring *wire, ui
 			rte_pktmbuf_free_bulk(lost, more);
 			queue->counted.losses.queue_full += more;
 		}
-	until = later(until, now - ring_frames(card) * frame_time);
+	until = later(until, now - ahead(card, frame_time));
 	if ((int64_t)(until - now) > 0)
 		return 0;
 	return RTE_MIN((uint64_t)count, (now - until) / frame_time + 1);
@@ -176,7 +188,7 @@ void nl_classifier_take(struct nl_device *device, uint16_t count)
 	uint64_t before = __atomic_load_n(&card->classified_until, __ATOMIC_RELAXED), after;
 
 	do {
-		after = later(before, now - ring_frames(card) * frame_time) + count * frame_time;
+		after = later(before, now - ahead(card, frame_time)) + count * frame_time;
 	} while (!__atomic_compare_exchange_n(&card->classified_until, &before, after, 0,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
