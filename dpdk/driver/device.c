@@ -673,6 +673,9 @@ static int probe(struct rte_vdev_device *vdev)
 	dev->data->promiscuous = 0;
 	dev->data->dev_flags |= RTE_ETH_DEV_FLOW_OPS_THREAD_SAFE | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
 	dev->dev_ops = &ops;
+#ifdef NL_HAS_QUEUE_CALLS
+	nl_queue_calls_set(dev);
+#endif
 	dev->rx_pkt_burst = nl_rx_burst;
 	dev->tx_pkt_burst = device->link != NULL ? nl_tx_burst_memory : nl_tx_burst_port;
 	rte_eth_dev_probing_finish(dev);

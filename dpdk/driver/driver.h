@@ -17,6 +17,11 @@
 
 #include "niclab.h"
 
+/* From DPDK 24.03 on, a device has the calls of flow queues outside of its flow operations. */
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+#define NL_HAS_QUEUE_CALLS
+#endif
+
 #define NL_QUEUES_MAX 64
 #define NL_MAC_ADDRS_MAX 16
 #define NL_MC_ADDRS_MAX 64
@@ -150,6 +155,9 @@ struct nl_device {
 	uint64_t rss_types;
 	struct nl_flow_queue flow_queues[NL_FLOW_QUEUES_MAX];
 	uint16_t flow_queues_count;
+#ifdef NL_HAS_QUEUE_CALLS
+	struct rte_flow_fp_ops queue_calls;
+#endif
 	struct nl_rx_queue rx[NL_QUEUES_MAX];
 	struct nl_tx_queue tx[NL_QUEUES_MAX];
 };
@@ -258,6 +266,9 @@ int nl_action_handle_query(struct rte_eth_dev *dev, const struct rte_flow_action
 			   void *data, struct rte_flow_error *error);
 int nl_no_nic(struct rte_flow_error *error);
 void nl_flow_queues_close(struct nl_device *device);
+#ifdef NL_HAS_QUEUE_CALLS
+void nl_queue_calls_set(struct rte_eth_dev *dev);
+#endif
 
 int nl_flow_info_get(struct rte_eth_dev *dev, struct rte_flow_port_info *port,
 		     struct rte_flow_queue_info *queue, struct rte_flow_error *error);

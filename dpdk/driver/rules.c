@@ -375,6 +375,7 @@ const struct rte_flow_ops nl_flow_ops = {
 	.actions_template_destroy = nl_actions_template_destroy,
 	.template_table_create = nl_template_table_create,
 	.template_table_destroy = nl_template_table_destroy,
+#ifndef NL_HAS_QUEUE_CALLS
 	.async_create = nl_async_create,
 	.async_destroy = nl_async_destroy,
 	.push = nl_push,
@@ -383,4 +384,5 @@ const struct rte_flow_ops nl_flow_ops = {
 	.async_action_handle_destroy = nl_async_action_handle_destroy,
 	.async_action_handle_update = nl_async_action_handle_update,
 	.async_action_handle_query = nl_async_action_handle_query,
+#endif
 };

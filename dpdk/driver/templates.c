@@ -524,3 +524,22 @@ int nl_async_action_handle_query(struct rte_eth_dev *dev, uint32_t queue,
 	int result = nl_action_handle_query(dev, handle, data, error);
 	return result != 0 ? result : complete(flows, user, error);
 }
+
+#ifdef NL_HAS_QUEUE_CALLS
+void nl_queue_calls_set(struct rte_eth_dev *dev)
+{
+	struct rte_flow_fp_ops *calls = &nl_device_of(dev)->queue_calls;
+
+	/* rte_flow does not check that a call is there. A new device has calls that all refuse. */
+	*calls = *dev->flow_fp_ops;
+	calls->async_create = nl_async_create;
+	calls->async_destroy = nl_async_destroy;
+	calls->push = nl_push;
+	calls->pull = nl_pull;
+	calls->async_action_handle_create = nl_async_action_handle_create;
+	calls->async_action_handle_destroy = nl_async_action_handle_destroy;
+	calls->async_action_handle_update = nl_async_action_handle_update;
+	calls->async_action_handle_query = nl_async_action_handle_query;
+	dev->flow_fp_ops = calls;
+}
+#endif
