@@ -241,11 +241,17 @@ want_talkers() {
     install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
 }
 
+# Files of a kernel's packages that scripts/guest needs: the kernel, and modules that network tests or
+# the files of the host need. Debian 13 has the modules below usr/, and some modules in its kernel.
+guest_files='^\./(boot/vmlinu|(usr/)?lib/modules/[^/]+/(modules\.|kernel/('
+guest_files+='(arch|crypto|lib|net|drivers/virtio|drivers/net/(vxlan|wireguard))/'
+guest_files+='|fs/(9p|fscache|netfs|overlayfs)/'
+guest_files+='|drivers/(net/[^/]+|char/virtio_console)\.ko)))'
+
 # unpack_guest PACKAGE...: downloads Debian's kernel and a static busybox into $target/guest, for
 # scripts/guest. They are not installed: an installed kernel would be the next that this host boots.
-# Of the modules, those that network tests or the files of the host need are unpacked.
 unpack_guest() {
-    local part=$target/guest.part log=$target/guest.log release
+    local part=$target/guest.part log=$target/guest.log package release
     say "unpacking $* into $target/guest for tests in a virtual machine; they are not installed"
     rm -rf "$part"
     mkdir -p "$part/packages"
@@ -253,14 +259,16 @@ unpack_guest() {
         cd "$part/packages" || exit 1
         download "$@" || exit 1
         dpkg-deb -x busybox-static_*.deb .. || exit 1
-        # Directories with all that is below them.
-        dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x -C .. --wildcards --no-wildcards-match-slash \
-            './boot/vmlinu*' './lib/modules/*/modules.*' \
-            './lib/modules/*/kernel/'{arch,crypto,drivers/virtio,lib,net} \
-            './lib/modules/*/kernel/fs/'{9p,fscache,netfs,overlayfs} \
-            './lib/modules/*/kernel/drivers/char/virtio_console.ko' \
-            './lib/modules/*/kernel/drivers/net/'{'*.ko',vxlan,wireguard} || exit 1
+        for package in linux-*.deb; do
+            dpkg-deb --fsys-tarfile "$package" >tar && tar -tf tar >files || exit 1
+            # Of a package that has none of the files, grep finds none.
+            grep -E "$guest_files" files >wanted || true
+            tar -xf tar -C .. --no-recursion --files-from wanted || exit 1
+        done
         cd .. || exit 1
+        [ ! -d usr/lib/modules ] || { mkdir -p lib && mv usr/lib/modules lib/ || exit 1; }
+        # The guest's own modprobe and depmod read no compressed modules.
+        find lib/modules -name '*.ko.xz' -exec xz --decompress {} + || exit 1
         release=$(basename lib/modules/*)
         unpack_kernel "boot/vmlinuz-$release" kernel || exit 1
         cp "$(find . -name busybox -type f -perm -100)" busybox &&
@@ -310,6 +318,9 @@ END
     apt-get update -qq
 }
 
+# depends PACKAGE KIND: names of the packages linux-KIND-VERSION that a package depends on.
+depends() { apt-cache depends "$1" | sed -nE "s/^ *Depends: (linux-$2-[0-9].*)/\1/p"; }
+
 # The virtual machine of scripts/guest: QEMU and Debian's kernel; DPDK's programs for tests in it.
 want_guest() {
     local purpose="tests in a virtual machine" packages=() emulator kernel
@@ -333,8 +344,11 @@ want_guest() {
     (
         on_debian || ask_debian || exit 1
         # The package without a version in its name stands for the newest that apt offers.
-        kernel=$(apt-cache depends "$kernel" | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
-        [ -n "$kernel" ] && unpack_guest "$kernel" busybox-static
+        kernel=$(depends "$kernel" image)
+        [ -n "$kernel" ] || exit 1
+        # After Debian 13 the kernel and its modules have packages of their own.
+        mapfile -t packages < <(depends "$kernel" '(base|binary|modules)')
+        unpack_guest "$kernel" "${packages[@]}" busybox-static
     ) || {
         say "apt brings no kernel of Debian; going on without $purpose"
         return 1
