@@ -286,7 +286,7 @@ unpack_guest() {
 }
 
 # unpack_kernel FILE INTO: a kernel for PCs is compressed, and QEMU takes what is inside, too. An
-# emulated CPU would need four seconds to unpack it.
+# emulated CPU would need four seconds to unpack xz. It unpacks zstd, which Debian 13 uses, in one.
 unpack_kernel() {
     local at
     at=$(LC_ALL=C grep -abom 1 $'\xfd7zXZ' "$1" | LC_ALL=C awk -F : 'NR == 1 { print $1 }')

@@ -77,7 +77,9 @@ int nl_port_info(uint16_t port, struct nl_port_info *info)
 	if (error < 0)
 		return error;
 	memset(info, 0, sizeof(*info));
-	rte_eth_link_get_nowait(port, &link);
+	/* A port that does not report its link has no known speed. */
+	if (rte_eth_link_get_nowait(port, &link) < 0)
+		link.link_speed = 0;
 	rte_eth_dev_get_name_by_port(port, info->name);
 	strncpy(info->driver, device.driver_name, sizeof(info->driver) - 1);
 	info->speed_mbps = link.link_speed;
