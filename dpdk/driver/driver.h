@@ -301,6 +301,16 @@ struct rte_flow *nl_async_create(struct rte_eth_dev *dev, uint32_t queue,
 				 const struct rte_flow_item pattern[], uint8_t pattern_index,
 				 const struct rte_flow_action actions[], uint8_t actions_index,
 				 void *user, struct rte_flow_error *error);
+struct rte_flow *nl_async_create_by_index(struct rte_eth_dev *dev, uint32_t queue,
+					  const struct rte_flow_op_attr *attr,
+					  struct rte_flow_template_table *table, uint32_t index,
+					  const struct rte_flow_action actions[],
+					  uint8_t actions_index, void *user,
+					  struct rte_flow_error *error);
+int nl_async_actions_update(struct rte_eth_dev *dev, uint32_t queue,
+			    const struct rte_flow_op_attr *attr, struct rte_flow *flow,
+			    const struct rte_flow_action actions[], uint8_t actions_index,
+			    void *user, struct rte_flow_error *error);
 int nl_async_destroy(struct rte_eth_dev *dev, uint32_t queue, const struct rte_flow_op_attr *attr,
 		     struct rte_flow *flow, void *user, struct rte_flow_error *error);
 int nl_push(struct rte_eth_dev *dev, uint32_t queue, struct rte_flow_error *error);

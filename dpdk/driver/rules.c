@@ -377,6 +377,12 @@ const struct rte_flow_ops nl_flow_ops = {
 	.template_table_destroy = nl_template_table_destroy,
 #ifndef NL_HAS_QUEUE_CALLS
 	.async_create = nl_async_create,
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	.async_create_by_index = nl_async_create_by_index,
+#endif
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 7, 0, 0)
+	.async_actions_update = nl_async_actions_update,
+#endif
 	.async_destroy = nl_async_destroy,
 	.push = nl_push,
 	.pull = nl_pull,

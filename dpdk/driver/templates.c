@@ -294,6 +294,14 @@ nl_template_table_create(struct rte_eth_dev *dev, const struct rte_flow_template
 	}
 	if (nl_check_attr(&attr->flow_attr, error) != 0)
 		return NULL;
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	if (attr->insertion_type != RTE_FLOW_TABLE_INSERTION_TYPE_PATTERN) {
+		rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, attr,
+				   "niclab finds rules by their pattern; make a table for insertion "
+				   "by pattern");
+		return NULL;
+	}
+#endif
 	if (patterns_count > TEMPLATES_MAX || actions_count > TEMPLATES_MAX) {
 		rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
 				   "a table has at most 16 templates of each kind");
@@ -387,6 +395,48 @@ struct rte_flow *nl_async_create(struct rte_eth_dev *dev, uint32_t queue,
 	nl_operation_end(device, begin);
 	return flow;
 }
+
+/* Before 24.03 rte_flow calls these without a check that a driver has them. */
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+struct rte_flow *nl_async_create_by_index(struct rte_eth_dev *dev, uint32_t queue,
+					  const struct rte_flow_op_attr *attr,
+					  struct rte_flow_template_table *table, uint32_t index,
+					  const struct rte_flow_action actions[],
+					  uint8_t actions_index, void *user,
+					  struct rte_flow_error *error)
+{
+	RTE_SET_USED(dev);
+	RTE_SET_USED(queue);
+	RTE_SET_USED(attr);
+	RTE_SET_USED(table);
+	RTE_SET_USED(index);
+	RTE_SET_USED(actions);
+	RTE_SET_USED(actions_index);
+	RTE_SET_USED(user);
+	rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
+			   "niclab has no rules by index; use rte_flow_async_create");
+	return NULL;
+}
+#endif
+
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 7, 0, 0)
+int nl_async_actions_update(struct rte_eth_dev *dev, uint32_t queue,
+			    const struct rte_flow_op_attr *attr, struct rte_flow *flow,
+			    const struct rte_flow_action actions[], uint8_t actions_index,
+			    void *user, struct rte_flow_error *error)
+{
+	RTE_SET_USED(dev);
+	RTE_SET_USED(queue);
+	RTE_SET_USED(attr);
+	RTE_SET_USED(flow);
+	RTE_SET_USED(actions);
+	RTE_SET_USED(actions_index);
+	RTE_SET_USED(user);
+	return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
+				  "niclab updates no rule through a queue; use "
+				  "rte_flow_actions_update");
+}
+#endif
 
 int nl_async_destroy(struct rte_eth_dev *dev, uint32_t queue, const struct rte_flow_op_attr *attr,
 		     struct rte_flow *flow, void *user, struct rte_flow_error *error)
@@ -533,6 +583,8 @@ void nl_queue_calls_set(struct rte_eth_dev *dev)
 	/* rte_flow does not check that a call is there. A new device has calls that all refuse. */
 	*calls = *dev->flow_fp_ops;
 	calls->async_create = nl_async_create;
+	calls->async_create_by_index = nl_async_create_by_index;
+	calls->async_actions_update = nl_async_actions_update;
 	calls->async_destroy = nl_async_destroy;
 	calls->push = nl_push;
 	calls->pull = nl_pull;
