@@ -32,9 +32,10 @@
 //!    count. But the length of a header says where the next header begins.
 //! 4. *Items* name headers in their order. Some headers may be left out: Ethernet, VLAN tags after
 //!    those that are named, extension headers, the key of GRE, the container of GTP-U, MPLS labels
-//!    after the first, and all headers after the last item. No other header may be left out: `ipv4
-//!    / tcp` means the outer IPv4. An `eth` item that is first and has no fields matches every
-//!    frame, as a pattern without items does.
+//!    after the first, all headers after the last item, and the outermost IP header before `tcp`,
+//!    `udp`, `sctp`, `icmp` or `icmp6` if that is the first item. No other header may be left out:
+//!    `ipv4 / tcp` means the outer IPv4. An `eth` item that is first and has no fields matches
+//!    every frame, as a pattern without items does.
 //! 5. *Fields* are bits of the named header. All bits of a requested field have to lie in the
 //!    frame, including bits outside the mask. `eth has_vlan` and `vlan has_more_vlan` say whether a
 //!    tag follows. `ipv6 proto` is the number of the header after the last extension header that
@@ -262,6 +263,14 @@ impl Definition {
     }
 }
 
+/// The image of the first header of a frame that an item names, and where the header begins;
+/// `None` where the frame has none. An item that asks for the whole image matches the frame.
+pub fn image_of(frame: &[u8], item: Item) -> Option<(Image, usize)> {
+    let headers = headers(frame);
+    let header = headers.iter().find(|header| header.is_called(item, frame))?;
+    Some((header.as_item(item, frame).image, frame.len() - header.left))
+}
+
 /// The rule of a group that acts on a frame with these marks.
 fn rule_for<'r>(
     rules: &'r mut [DefinedRule],
@@ -295,6 +304,9 @@ fn set_bits(number: &mut u32, data: u32, mask: u32) {
 /// Tags that a frame has.
 const TAGS: usize = 4;
 
+/// Items that may come first: the IP header before them is left out.
+const BEHIND_IP: [Item; 5] = [Item::Tcp, Item::Udp, Item::Sctp, Item::Icmp, Item::Icmp6];
+
 /// Whether a frame with these headers and marks matches these items.
 fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks) -> bool {
     let (mut rest, mut before, mut end) = (headers.iter(), None, Some(0));
@@ -310,7 +322,12 @@ fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks)
             _ => {}
         }
         let is_named = |header: &&Header| header.is_called(item.item, frame);
-        let named = rest.find(|header| is_named(header) || !header.passes(before));
+        let mut passes_ip = before.is_none() && BEHIND_IP.contains(&item.item);
+        let named = rest.find(|header| {
+            let is_ip = matches!(header.item, Item::Ipv4 | Item::Ipv6);
+            let passes = header.passes(before) || is_ip && std::mem::take(&mut passes_ip);
+            is_named(header) || !passes
+        });
         before = Some(item.item);
         let named = named.filter(is_named).map(|header| header.as_item(item.item, frame));
         end = named.as_ref().and_then(|header| header.end(frame));

@@ -7,6 +7,7 @@
 mod action;
 pub mod compile;
 pub mod item;
+mod item_document;
 pub mod overlap;
 pub mod session;
 pub mod text;

@@ -21,7 +21,7 @@ fn one_of(names: &[&[Item]]) -> Names {
 pub fn items() -> impl Strategy<Value = Vec<ItemMatch>> {
     let names = prop_oneof![
         5 => chain(link(), network()),
-        4 => chain(link(), tunnel()),
+        5 => chain(link(), tunnel()),
     ];
     let marks = prop_oneof![
         9 => Just(vec![]),
@@ -278,6 +278,7 @@ fn network() -> Names {
         4 => one_of(&[&[Ipv6], &[Ipv6, Icmp6], &[Ipv6, Tcp], &[Ipv6, Udp]]),
         1 => one_of(&[&[Ipv4, Sctp], &[Ipv4, Esp], &[Ipv4, Ah], &[Ipv6, Sctp], &[Ipv6, Esp]]),
         1 => one_of(&[&[Ipv6, Ipv6FragExt], &[Ipv6, Ipv6FragExt, Udp], &[Ipv6, Ah]]),
+        1 => one_of(&[&[Tcp], &[Udp], &[Sctp], &[Icmp], &[Icmp6]]),
     ]
     .boxed()
 }
