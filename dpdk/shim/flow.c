@@ -492,6 +492,16 @@ int nl_flow_count(uint16_t port, struct rte_flow *flow, uint64_t *frames, uint64
 	return 0;
 }
 
+int nl_flow_aged(uint16_t port, struct rte_flow **flows, uint32_t count,
+		 struct nl_flow_error *error)
+{
+	struct rte_flow_error said = { 0 };
+	/* An age without a context of its own is reported by its rule (rte_flow.h). */
+	int result = rte_flow_get_aged_flows(port, (void **)flows, count, &said);
+
+	return result < 0 ? note(error, result, &said) : result;
+}
+
 /* Of DPDK 23.07 and later (rte_flow.h there). */
 typedef int update_actions(uint16_t, struct rte_flow *, const struct rte_flow_action[],
 			   struct rte_flow_error *);

@@ -148,6 +148,10 @@ int nl_flow_flush(uint16_t port, struct nl_flow_error *error);
 int nl_flow_count(uint16_t port, struct rte_flow *flow, uint64_t *frames, uint64_t *bytes,
 		  struct nl_flow_error *error);
 
+/* Rules that are aged: how many, at most `count`. */
+int nl_flow_aged(uint16_t port, struct rte_flow **flows, uint32_t count,
+		 struct nl_flow_error *error);
+
 /* Gives a rule the actions of another. -ENOSYS: this DPDK has no such call. */
 int nl_flow_update(uint16_t port, struct rte_flow *flow, const struct nl_rule *rule,
 		   struct nl_flow_error *error);

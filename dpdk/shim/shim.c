@@ -321,6 +321,15 @@ void nl_data(struct rte_mbuf **frames, uint8_t **data, uint16_t *lens, uint16_t 
 	}
 }
 
+int nl_mark(const struct rte_mbuf *frame, uint32_t *mark)
+{
+	if (frame->ol_flags & RTE_MBUF_F_RX_FDIR_ID) {
+		*mark = frame->hash.fdir.hi;
+		return 2;
+	}
+	return frame->ol_flags & RTE_MBUF_F_RX_FDIR ? 1 : 0;
+}
+
 void nl_set_lens(struct rte_mbuf **frames, const uint16_t *lens, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++) {

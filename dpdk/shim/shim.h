@@ -150,6 +150,9 @@ void nl_free(struct rte_mbuf **frames, uint16_t count);
 /* Where the data of each frame starts, and its length in bytes. */
 void nl_data(struct rte_mbuf **frames, uint8_t **data, uint16_t *lens, uint16_t count);
 
+/* The mark of a frame that rules gave it, in `mark`: 0 none, 1 a flag, 2 a number. */
+int nl_mark(const struct rte_mbuf *frame, uint32_t *mark);
+
 /* Sets the length of each frame in bytes. */
 void nl_set_lens(struct rte_mbuf **frames, const uint16_t *lens, uint16_t count);
 

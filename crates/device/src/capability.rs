@@ -7,6 +7,8 @@
 pub const FRAMES: &str = "frames";
 /// Rules.
 pub const RULES: &str = "rules";
+/// Cases of rules and frames, one frame at a time.
+pub const RULE_CASES: &str = "rules frame by frame";
 /// Round trips of messages.
 pub const ECHO: &str = "echo";
 /// Stamps of messages in the kernel.

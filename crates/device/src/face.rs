@@ -22,6 +22,9 @@ pub use self::requests::{Application, Energy, LinkUse, RequestsObservation};
 pub use self::setup::{Function, ProofResult, Receive, RuleBlock, RuleProof, Setup, SetupReport};
 pub use self::task::{Observation, Task};
 
+use crate::capability;
+use crate::rule_case::{RuleCases, RuleCasesObservation};
+
 /// A device under test with its generator and its sink.
 pub trait Testbed {
     /// Its description and capabilities.
@@ -40,4 +43,15 @@ pub trait Testbed {
     /// of range; [`DeviceError::BadPlan`] for a plan that does not fit the set-up, or has no end
     /// without a load; [`DeviceError::Absent`] where no server answers; [`DeviceError::Broken`].
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError>;
+
+    /// Carries out cases of rules and frames on the queues of the set-up, one after the other, each
+    /// without other rules. Afterwards the device needs another set-up.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the device has no rules, or cannot show where single
+    /// frames come out; [`DeviceError::Broken`].
+    fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
+        let _ = cases;
+        Err(DeviceError::lacks(capability::RULE_CASES))
+    }
 }

@@ -22,6 +22,8 @@ mod processing;
 pub mod program;
 pub mod proof;
 pub mod realtime;
+pub mod rule_case;
+pub mod rule_port;
 mod scratch;
 mod serving;
 pub mod soft;

@@ -1,9 +1,10 @@
 //! Frames that show what a rule does: one that it must match, and one that it must not.
 //!
 //! A card may accept a rule and do something else, or nothing. So each kind of rule is tried with
-//! both frames before a figure of it is believed.
+//! both frames before a figure of it is believed ([`prove`]).
 
 mod opaque;
+mod prover;
 
 use niclab_nic::rule::Pattern;
 use niclab_nic::rule::compile;
@@ -17,12 +18,18 @@ use niclab_packet::wire::{
 
 use crate::face::ProofResult;
 
+pub use prover::{fault, prove};
+
 /// What the payload of a probe begins with: behind MPLS the first half byte is no version of IP.
 const MAGIC: [u8; 8] = *b"\xf0nlprobe";
 
-/// Length of the payload, bytes: the magic, the probe's number, and zeros. Every probe is longer
-/// than the shortest frame.
+/// Length of the payload, bytes: the magic, the probe's number, its complement, and zeros. Every
+/// probe is longer than the shortest frame.
 const PAYLOAD_LEN: usize = 64;
+
+/// Length of the magic, the number and its complement, bytes. Their sum in ones' complement is the
+/// same for every number, so a frame keeps its checksums when it gets another one.
+const NUMBERED_LEN: usize = MAGIC.len() + 2 * size_of::<u64>();
 
 /// How often a kind of rule is tried before it is said to be wrong: it has to be every time.
 const ATTEMPTS: usize = 3;
@@ -40,8 +47,20 @@ pub struct Probes {
 impl Probes {
     /// The probes of a pattern of these items, numbered `number` and `number + 1`; `None` where
     /// niclab has no frame for it (fragments, or values that contradict each other).
+    ///
+    /// Those of Ethernet alone are packets of IP where its pattern matches one: frames of other
+    /// protocols do not come through everywhere (`linux-tc:`).
     pub fn of(items: &[ItemMatch], number: u64) -> Option<Probes> {
         let pattern = compile::pattern(items).ok()?;
+        if let [ethernet] = items
+            && ethernet.item == Item::Eth
+        {
+            let items = [*ethernet, ItemMatch::any(Item::Ipv4), ItemMatch::any(Item::Udp)];
+            let hit = frame(&items, &payload(number)).filter(|hit| pattern.matches(hit));
+            if let Some(hit) = hit {
+                return Some(Probes { hit, miss: miss(&pattern, &items, number + 1) });
+            }
+        }
         let hit = frame(items, &payload(number))?;
         if !pattern.matches(&hit) {
             return None;
@@ -53,9 +72,30 @@ impl Probes {
 
 /// The number of a probe; `None` of any other frame.
 pub fn number(frame: &[u8]) -> Option<u64> {
-    let at = frame.windows(MAGIC.len()).position(|bytes| bytes == MAGIC)? + MAGIC.len();
-    let number = frame.get(at..)?.first_chunk::<8>()?;
-    Some(u64::from_be_bytes(*number))
+    let numbered = frame.get(numbered(frame)?..)?;
+    let number = u64::from_be_bytes(*numbered.get(MAGIC.len()..)?.first_chunk()?);
+    let complement = u64::from_be_bytes(*numbered.get(MAGIC.len() + 8..)?.first_chunk()?);
+    (complement == !number).then_some(number)
+}
+
+/// Gives a probe another number. Its checksums stay right, but that of SCTP. Other frames stay as
+/// they are.
+pub fn set_number(frame: &mut [u8], number: u64) {
+    let Some(at) = numbered(frame) else { return };
+    if let Some(place) = frame.get_mut(at..at + NUMBERED_LEN) {
+        place.copy_from_slice(&numbered_bytes(number));
+    }
+}
+
+/// Where the magic of a probe begins.
+fn numbered(frame: &[u8]) -> Option<usize> {
+    frame.windows(MAGIC.len()).position(|bytes| bytes == MAGIC)
+}
+
+/// The frame of a pattern: its headers with the values of the items, those that a tunnel stands on,
+/// and the payload of probe `number`. `None` where niclab has none.
+pub fn numbered_frame(items: &[ItemMatch], number: u64) -> Option<Vec<u8>> {
+    frame(items, &payload(number))
 }
 
 /// Tries until the result is not "wrong", or was so every time. Frames that do not agree show
@@ -84,8 +124,15 @@ pub fn repeated<E>(mut attempt: impl FnMut() -> Result<ProofResult, E>) -> Resul
 
 fn payload(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; PAYLOAD_LEN];
+    bytes[..NUMBERED_LEN].copy_from_slice(&numbered_bytes(number));
+    bytes
+}
+
+fn numbered_bytes(number: u64) -> [u8; NUMBERED_LEN] {
+    let mut bytes = [0; NUMBERED_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..16].copy_from_slice(&number.to_be_bytes());
+    bytes[16..].copy_from_slice(&(!number).to_be_bytes());
     bytes
 }
 
@@ -301,6 +348,19 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_with_another_number_keeps_its_checksums() {
+        let mut frame = Probes::of(&items("eth / ipv6 / tcp dst is 22"), 1).unwrap().hit;
+        for other in [2, 0x1234_5678_9abc, u64::MAX] {
+            set_number(&mut frame, other);
+            assert_eq!(number(&frame), Some(other));
+            assert_eq!(walk(&frame).checksum_errors(), []);
+        }
+        let mut other = vec![0; 60];
+        set_number(&mut other, 3);
+        assert_eq!((number(&other), &other), (None, &vec![0; 60]));
+    }
+
+    #[test]
     fn rules_of_every_stack_have_a_hit_and_a_miss() {
         for (name, stack) in Stack::ALL {
             let probes = check(&stack.items(12_345));
@@ -356,6 +416,8 @@ mod tests {
     fn a_pattern_without_values_is_missed_by_other_headers_and_eth_by_none() {
         assert!(check(&items("eth / ipv4 / udp")).miss.is_some());
         assert!(check(&items("eth / ipv6")).miss.is_some());
-        assert_eq!(check(&items("eth")).miss, None);
+        let ethernet = check(&items("eth"));
+        assert_eq!(ethernet.miss, None);
+        assert_eq!(ethernet.hit[12..14], [0x08, 0x00], "a packet of IP");
     }
 }

@@ -12,6 +12,8 @@ use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{
     PlanThread, PlanWork, PlannedSide, Stage, Trial, TrialPlan, judge_refused,
 };
+use niclab_device::rule_case::{RuleCases, RuleCasesObservation, WrittenRule};
+use niclab_device::rule_port::carry_out;
 use niclab_device::{
     CallMode, Control, ControlCore, DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation,
     Observation, PathNode, Plan, PortCounters, Rate, RssPlan, RuleBlock, RuleChangeKind, RuleProof,
@@ -23,7 +25,7 @@ use niclab_nic::rule::item::{Item, ItemMatch};
 use rustix::io::Errno;
 
 use crate::arguments::{Arguments, Wiring};
-use crate::proving::{self, Claim, Proofs};
+use crate::proving::{Claim, Proofs};
 use crate::rings::{Forward, In, Out};
 use crate::rss::{self, RssWork};
 use crate::rules::{self, PortCalls, PortRules, QUEUE_SIZE};
@@ -168,6 +170,7 @@ impl DpdkBed {
         bed.single_calls = takes_rules(&bed.ports.device);
         if bed.single_calls.is_err() && takes_queued_rules(&bed.ports.device) {
             bed.setup_calls = PortCalls::Queue;
+            bed.proofs.setup_calls = PortCalls::Queue;
         }
         bed.about = about(open, &arguments, &bed).map_err(|r| broken(open, r))?;
         Ok(bed)
@@ -508,9 +511,9 @@ impl DpdkBed {
             return Ok(None);
         };
         let items = Patterns::of(block)?.items(0, false);
-        let claim =
-            Claim { group, priority, items: &items, actions, calls, around: self.setup_calls };
-        Ok(Some(self.proofs.prove(flows, self.ports.device.number(), &claim, ends)))
+        let rule = WrittenRule { group, priority, items, actions: actions.to_vec() };
+        let port = self.ports.device.number();
+        self.proofs.prove(flows, port, &Claim { rule, calls }, ends).map(Some)
     }
 
     /// Tries the rules of a plan, unless they are known; the set-up is made anew then.
@@ -540,8 +543,8 @@ impl DpdkBed {
         };
         let (group, priority, _) = block.place().unwrap_or_default();
         let items = Patterns::of(block)?.items(0, false);
-        let claim =
-            Claim { group, priority, items: &items, actions, calls, around: self.setup_calls };
+        let rule = WrittenRule { group, priority, items, actions: actions.to_vec() };
+        let claim = Claim { rule, calls };
         let proof = match self.proofs.get(&claim) {
             Some(proof) => Some(proof.clone()),
             None => {
@@ -553,7 +556,7 @@ impl DpdkBed {
                 proof
             }
         };
-        let fault = proof.as_ref().and_then(proving::fault);
+        let fault = proof.as_ref().and_then(niclab_device::proof::fault);
         fault.map_or(Ok(()), |fault| Err(DeviceError::lacks(format!("rules of a kind: {fault}"))))
     }
 
@@ -636,7 +639,7 @@ impl Testbed for DpdkBed {
                 }
                 _ => None,
             };
-            faults.push(proof.as_ref().and_then(proving::fault));
+            faults.push(proof.as_ref().and_then(niclab_device::proof::fault));
             report.proofs.extend(proof);
         }
         // Whatever a proof has left on the port goes with those that made it.
@@ -671,6 +674,25 @@ impl Testbed for DpdkBed {
             (_, Plan::Rss(plan)) => self.run_rss(load, *plan)?,
         };
         Ok(Observation::Load(observation))
+    }
+
+    fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
+        if self.about.not_supported.iter().any(|lacks| lacks == "rules") {
+            return Err(DeviceError::lacks("rules"));
+        }
+        // The rules of the set-up go with what made them.
+        self.rules = None;
+        let name = self.about.name.clone();
+        let gone = || DeviceError::Broken { device: name, reason: "not set up".into() };
+        let rings = self.rings.as_mut().ok_or_else(gone)?;
+        let tester = rings.tester.as_mut().ok_or_else(|| DeviceError::lacks("a tester's port"))?;
+        let mut flows = self.ports.device.flows();
+        let number = self.ports.device.number();
+        let ends = (tester, &mut rings.functions[..]);
+        let mut port = self.proofs.port(&mut flows, number, None, ends)?;
+        let next = &mut self.proofs.next;
+        let tried = cases.cases.iter().map(|case| carry_out(&mut port, case, next));
+        Ok(RuleCasesObservation { cases: tried.collect::<Result<_, _>>()? })
     }
 }
 

@@ -82,5 +82,8 @@ fn answer(bed: &mut Option<DpdkBed>, request: Request) -> Result<Answer, DeviceE
             let observation = bed.as_mut().ok_or_else(early)?.measure(&task)?;
             Ok(Answer::Observed(Box::new(observation)))
         }
+        Request::TryRules(cases) => {
+            bed.as_mut().ok_or_else(early)?.try_rules(&cases).map(Answer::Tried)
+        }
     }
 }

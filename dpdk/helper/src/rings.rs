@@ -2,7 +2,8 @@
 
 use niclab_device::PortCounters;
 use niclab_device::pair::DeviceSide;
-use niclab_device::proof;
+use niclab_device::rule_case::FrameExit;
+use niclab_device::rule_port::TakeFrame;
 use niclab_load::rings::{BURST, Inlet, Outlet};
 
 use crate::shim::{DpdkBurst, Pool, Ring, RxQueue, TxQueue, enter_thread};
@@ -140,18 +141,15 @@ impl Forward {
 }
 
 impl Forward {
-    /// Takes the frames that are there and forwards none of them: the queue and the number of each
-    /// probe among them.
-    pub fn probes(&mut self) -> Vec<(usize, u64)> {
+    /// Takes the frames that are there and forwards none of them.
+    pub fn take_frames(&mut self, take: &mut TakeFrame<'_>) {
         let Forward { rx, burst, .. } = self;
-        let mut found = Vec::new();
         for (number, queue) in rx {
-            let count = burst.receive(queue);
-            let probes = (0..count).filter_map(|i| proof::number(burst.frame(i)));
-            found.extend(probes.map(|probe| (*number, probe)));
+            for at in 0..burst.receive(queue) {
+                take(FrameExit::Queue(*number as u16), burst.frame(at), burst.mark(at));
+            }
             burst.give_back();
         }
-        found
     }
 }
 

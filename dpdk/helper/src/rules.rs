@@ -67,9 +67,10 @@ pub struct PortRules<'f> {
 }
 
 /// The kind of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PortCalls {
     /// Each operation by a call of its own.
+    #[default]
     Single,
     /// Through the operation queue of the rules.
     Queue,

@@ -37,6 +37,7 @@ use crate::face::{
     DeviceError, DeviceInfo, Observation, RuleBlock, Setup, SetupReport, Task, Testbed,
 };
 use crate::plan::{Plan, RuleWork};
+use crate::rule_case::{RuleCase, RuleCases, RuleCasesObservation};
 use crate::scratch::Scratch;
 
 /// The program.
@@ -51,6 +52,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a rule may take beside that: the kernel's filters take a millisecond where the machine
 /// is slow.
 const RULE_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// How long a call or a frame of a case may take.
+const CALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Lines of the program's messages that an error may quote.
 const QUOTED_LINES_MAX: usize = 6;
@@ -165,6 +169,17 @@ impl Testbed for DpdkBed {
             .saturating_add(RULE_TIMEOUT.saturating_mul(operations));
         match self.process.ask(&Request::Measure(task.clone()), timeout)? {
             Answer::Observed(observation) => Ok(*observation),
+            other => Err(self.process.confused(&other)),
+        }
+    }
+
+    fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
+        let timeout =
+            cases.cases.iter().map(RuleCase::extent).fold(ANSWER_TIMEOUT, |sum, (calls, time)| {
+                sum.saturating_add(time).saturating_add(CALL_TIMEOUT.saturating_mul(calls))
+            });
+        match self.process.ask(&Request::TryRules(cases.clone()), timeout)? {
+            Answer::Tried(observation) => Ok(observation),
             other => Err(self.process.confused(&other)),
         }
     }

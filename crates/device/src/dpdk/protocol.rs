@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task};
+use crate::rule_case::{RuleCases, RuleCasesObservation};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,8 @@ pub enum Request {
     Setup(Setup),
     /// [`crate::Testbed::measure`].
     Measure(Task),
+    /// [`crate::Testbed::try_rules`].
+    TryRules(RuleCases),
 }
 
 /// The arguments that DPDK is started with.
@@ -61,6 +64,8 @@ pub enum Answer {
     Ready(SetupReport),
     /// To [`Request::Measure`].
     Observed(Box<Observation>),
+    /// To [`Request::TryRules`].
+    Tried(RuleCasesObservation),
     /// To any of them.
     Refused(DeviceError),
 }

@@ -7,7 +7,8 @@ use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
 use crate::pair::{DeviceSide, LAST_TURNS_MAX};
-use crate::proof;
+use crate::rule_case::{FrameExit, FrameMark};
+use crate::rule_port::TakeFrame;
 
 /// The time per frame in a turn that is no stall yet, nanoseconds.
 pub const FRAME_NS: u64 = 3_000;
@@ -32,15 +33,15 @@ impl Forward {
         Forward { rx, queues, tx, missed, untold: 0 }
     }
 
-    /// Takes up to a burst from each ring: the probes among it, each with its queue and its number.
-    pub fn probes(&mut self) -> Vec<(usize, u64)> {
-        let mut found = Vec::new();
+    /// Takes up to a burst from each ring, and sends none of it back.
+    pub fn take_frames(&mut self, take: &mut TakeFrame<'_>) {
         for (at, rx) in self.rx.iter_mut().enumerate() {
-            let probes = (0..rx.poll()).filter_map(|i| proof::number(rx.frame(i)));
-            found.extend(probes.map(|probe| (at % self.queues, probe)));
+            let queue = FrameExit::Queue((at % self.queues) as u16);
+            for frame in 0..rx.poll() {
+                take(queue, rx.frame(frame), FrameMark::Unknown);
+            }
             rx.release();
         }
-        found
     }
 
     /// Takes up to a burst from one ring and sends it back.

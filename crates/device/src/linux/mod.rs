@@ -63,7 +63,7 @@ pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
-use self::proving::Proofs;
+use self::proving::{Proofs, TablePort};
 use self::rings::{RingShape, Rings};
 use self::rules::RuleTable;
 use self::servers::Servers;
@@ -78,6 +78,8 @@ use crate::face::{
 };
 use crate::feature::Feature;
 use crate::plan::{Plan, RuleChangeKind, RuleWork, RulesPlan, no_rss_changes};
+use crate::rule_case::{RuleCases, RuleCasesObservation};
+use crate::rule_port::carry_out;
 use crate::{Control, Load, LoadObservation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
@@ -303,6 +305,35 @@ impl Testbed for LinuxBed {
             Task::Program(_) | Task::Store(_) => Err(task.not_supported()),
         }
     }
+
+    fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
+        if self.shape.path == Path::Xdp {
+            return Err(DeviceError::lacks("frames of AF_XDP one by one"));
+        }
+        self.take_rules()?;
+        self.clear_rules()?;
+        let LinuxBed { about, rings, filters, held, proofs, .. } = self;
+        let none = || no_settings(&about.name);
+        let rings = rings.as_mut().ok_or_else(none)?;
+        match (filters, held.first_mut()) {
+            (Some(filters), _) => carry_out_all(filters, rings, cases, &mut proofs.next),
+            (None, Some(held)) => carry_out_all(held.card(), rings, cases, &mut proofs.next),
+            (None, None) => Err(none()),
+        }
+    }
+}
+
+/// Carries out cases on a table of rules.
+fn carry_out_all<P: RuleTable>(
+    table: &mut P,
+    rings: &mut Rings,
+    cases: &RuleCases,
+    next: &mut u64,
+) -> Result<RuleCasesObservation, DeviceError> {
+    let mut port = TablePort::new(table, rings);
+    let tried = cases.cases.iter().map(|case| carry_out(&mut port, case, next));
+    let cases = tried.collect::<Result<_, DeviceError>>()?;
+    Ok(RuleCasesObservation { cases })
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says

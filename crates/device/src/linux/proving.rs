@@ -1,35 +1,32 @@
-//! Proof before rate: whether an interface does what a rule says, by one frame that must hit it and
-//! one that must miss it.
-//!
-//! Under the rule lies one of every frame that does the opposite, so that both frames show
-//! something: below a rule that drops it leads to queue 0, below any other it drops.
+//! An interface with its rules, rule by rule and frame by frame: for cases, and for the proof before
+//! rate.
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use niclab_load::rings::Outlet;
+use niclab_load::rings::{Inlet, Outlet};
+use niclab_nic::rule::compile;
 use niclab_nic::rule::item::{Image, Item, ItemMatch};
 use niclab_nic::rule::{Action, Pattern, Rule};
 
-use super::rings::Rings;
+use super::ethtool::flow::ANYWHERE;
+use super::rings::{Function, Rings};
 use super::rules::{self, RuleTable};
 use crate::control::Patterns;
 use crate::face::{DeviceError, ProofResult, RuleBlock, RuleProof};
-use crate::proof::{self, Probes};
+use crate::proof;
+use crate::rule_case::{FrameExit, FrameMark, RuleDenial, WrittenRule};
+use crate::rule_port::{RulePort, TakeFrame};
 
-/// How long a rule may take until it has its effect.
-const EFFECT_MAX: Duration = Duration::from_secs(1);
-
-/// How long a frame is waited for that should not come, and between two that should.
+/// How long a frame is waited for that may not come.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The kinds of rules that were tried.
+/// The kinds of rules that were tried, and the number of the next frame.
 #[derive(Default)]
 pub(super) struct Proofs {
     known: HashMap<RuleKind, RuleProof>,
-    /// The number of the next probe.
-    next: u64,
+    pub next: u64,
 }
 
 /// What rules of one kind have in common.
@@ -66,174 +63,154 @@ impl Proofs {
         rings: &mut Rings,
         (block, actions): (&RuleBlock, &[Action]),
     ) -> Result<RuleProof, DeviceError> {
-        let patterns = Patterns::of(block)?;
-        let items = patterns.items(0, false);
+        let items = Patterns::of(block)?.items(0, false);
         let kind = RuleKind::of(&items, actions);
         if let Some(proof) = self.known.get(&kind) {
             return Ok(proof.clone());
         }
         let (group, priority, _) = block.place().unwrap_or_default();
-        let rule = Rule { group, priority, pattern: patterns.get(0), actions };
-        let result = match probes(&items, &rule.pattern, self.next) {
-            Some(probes) => {
-                rings.drain()?;
-                proof::repeated(|| prove(table, rings, &rule, &probes))?
+        let rule = WrittenRule { group, priority, items, actions: actions.to_vec() };
+        let result = match (actions, &rings.function) {
+            (_, Function::Xdp(_)) => {
+                ProofResult::NotTried("frames of AF_XDP cannot be looked at one by one".into())
             }
-            None => ProofResult::NotTried("niclab has no frame for its pattern".into()),
+            ([Action::Drop | Action::Queue(_)], _) => {
+                let mut port = TablePort::new(table, rings);
+                let result = proof::prove(&mut port, &rule, &mut self.next)?;
+                port.left_behind()?;
+                result
+            }
+            _ => ProofResult::NotTried("rules here have one queue or drop".into()),
         };
-        self.next += 2;
-        let proof = RuleProof { rule: text(&rule, &items), is_templated: false, result };
+        let proof = RuleProof { rule: rule.to_string(), is_templated: false, result };
         self.known.insert(kind, proof.clone());
         Ok(proof)
     }
 }
 
-/// The probes of a pattern. Those of Ethernet alone are packets of IP, which come through wherever
-/// frames of other protocols do not (`linux-tc:`).
-fn probes(items: &[ItemMatch], pattern: &Pattern, number: u64) -> Option<Probes> {
-    let of_ip = || {
-        let [ethernet] = items else { return None };
-        let items = [*ethernet, ItemMatch::any(Item::Ipv4), ItemMatch::any(Item::Udp)];
-        let Probes { hit, miss } = Probes::of(&items, number)?;
-        let miss = miss.filter(|miss| !pattern.matches(miss));
-        pattern.matches(&hit).then_some(Probes { hit, miss })
-    };
-    of_ip().or_else(|| Probes::of(items, number))
-}
-
-/// In testpmd's syntax.
-fn text(rule: &Rule<'_>, items: &[ItemMatch]) -> String {
-    let items: Vec<String> = items.iter().map(ItemMatch::to_string).collect();
-    let actions: Vec<String> = rule.actions.iter().map(Action::to_string).collect();
-    let (group, priority) = (rule.group, rule.priority);
-    let (items, actions) = (items.join(" / "), actions.join(" / "));
-    format!(
-        "group {group} priority {priority} ingress pattern {items} / end actions {actions} / end"
-    )
-}
-
 /// Why rules of a kind are not used, if the proof says so.
 pub(super) fn fault(proof: &RuleProof) -> Option<DeviceError> {
-    match &proof.result {
-        ProofResult::Wrong(what) => Some(DeviceError::lacks(format!(
-            "rules of a kind: accepted and wrong: {what}: {}",
-            proof.rule
-        ))),
-        ProofResult::Right { .. } | ProofResult::Refused(_) | ProofResult::NotTried(_) => None,
+    proof::fault(proof).map(|fault| DeviceError::lacks(format!("rules of a kind: {fault}")))
+}
+
+/// A table of rules and the rings of both ends, while nothing else uses them.
+pub(super) struct TablePort<'t, P> {
+    table: &'t mut P,
+    rings: &'t mut Rings,
+    /// Places of the rules that are there, and their priorities, oldest first.
+    made: Vec<(u32, u32)>,
+    /// What is said against the first rule that cannot be taken out.
+    left: Option<String>,
+}
+
+impl<'t, P: RuleTable> TablePort<'t, P> {
+    pub(super) fn new(table: &'t mut P, rings: &'t mut Rings) -> TablePort<'t, P> {
+        TablePort { table, rings, made: Vec::new(), left: None }
+    }
+
+    /// # Errors
+    /// [`DeviceError::Broken`] where a rule could not be taken out.
+    pub(super) fn left_behind(self) -> Result<(), DeviceError> {
+        self.left.map_or(Ok(()), |why| Err(rules::left_behind::<P>(&why)))
+    }
+
+    /// A place between the rules of higher and of lower priorities, with room on both sides: the
+    /// last one for a rule of every frame.
+    fn place(&mut self, rule: &Rule<'_>) -> Result<u32, RuleDenial> {
+        if P::HAVE_PRIORITIES {
+            return Ok(ANYWHERE);
+        }
+        let device = |error: DeviceError| RuleDenial::Device(error.to_string());
+        let table = rules::table(self.table).map_err(device)?;
+        if table.finds_places {
+            return match self.made.iter().all(|(_, other)| *other == rule.priority) {
+                true => Ok(ANYWHERE),
+                false => {
+                    let words = P::WORDS;
+                    let why = format!("the driver finds the places of {words} itself");
+                    Err(RuleDenial::Device(why))
+                }
+            };
+        }
+        let above = self.made.iter().filter(|(_, other)| *other <= rule.priority);
+        let first = above.map(|(place, _)| place + 1).max().unwrap_or(0);
+        let below = self.made.iter().filter(|(_, other)| *other > rule.priority);
+        let end = below.map(|(place, _)| *place).min().unwrap_or(table.places);
+        let free: Vec<u32> = table.free().filter(|place| (first..end).contains(place)).collect();
+        let is_any = rule.pattern == Pattern::any();
+        let at = if is_any { free.last() } else { free.get(free.len() / 2) };
+        at.copied().ok_or_else(|| RuleDenial::Device(rules::full(P::WORDS)))
     }
 }
 
-/// Where a probe comes out: at a queue of the function, or nowhere.
-type Exit = Option<usize>;
+impl<P: RuleTable> RulePort for TablePort<'_, P> {
+    type Id = u32;
 
-fn prove<P: RuleTable>(
-    table: &mut P,
-    rings: &mut Rings,
-    rule: &Rule<'_>,
-    probes: &Probes,
-) -> Result<ProofResult, DeviceError> {
-    let (below, hit, miss) = match rule.actions {
-        [Action::Drop] => (Action::Queue(0), None, Some(0)),
-        [Action::Queue(queue)] => (Action::Drop, Some(usize::from(*queue)), None),
-        _ => return Ok(ProofResult::NotTried("rules here have one queue or drop".into())),
-    };
-    let mut made = Vec::new();
-    let result = try_both(table, rings, (rule, below), (probes, hit, miss), &mut made);
-    for place in made.into_iter().rev() {
-        table.remove(place).map_err(|why| rules::left_behind::<P>(&why))?;
+    fn create(&mut self, rule: &WrittenRule) -> Result<u32, RuleDenial> {
+        let WrittenRule { group, priority, items, actions } = rule;
+        let unsaid = |why: String| RuleDenial::Niclab(why);
+        let pattern = compile::pattern(items).map_err(|error| unsaid(error.to_string()))?;
+        let rule = Rule { group: *group, priority: *priority, pattern, actions };
+        // What there are no words for needs no place.
+        rules::flow_at::<P>(&rule, Some(ANYWHERE)).map_err(unsaid)?;
+        let place = self.place(&rule)?;
+        let flow = rules::flow_at::<P>(&rule, Some(place)).map_err(unsaid)?;
+        let place = self.table.insert(&flow, *priority).map_err(RuleDenial::Device)?;
+        self.made.push((place, *priority));
+        Ok(place)
     }
-    Ok(result)
-}
 
-/// Puts the rules in, the one below first, and sends the probes.
-fn try_both<P: RuleTable>(
-    table: &mut P,
-    rings: &mut Rings,
-    (rule, below): (&Rule<'_>, Action),
-    (probes, hit, miss): (&Probes, Exit, Exit),
-    made: &mut Vec<u32>,
-) -> ProofResult {
-    let Some(priority) = rule.priority.checked_add(1) else {
-        return ProofResult::NotTried("there is no lower priority".into());
-    };
-    let (group, pattern) = (rule.group, Pattern::any());
-    let lower = Rule { group, priority, pattern, actions: &[below] };
-    match rules::put_last(table, &lower) {
-        Ok(place) => made.push(place),
-        Err(why) => {
-            return ProofResult::NotTried(format!("a rule of lower priority is refused: {why}"));
-        }
+    fn replace(&mut self, id: u32, with: &WrittenRule) -> Result<u32, RuleDenial> {
+        let WrittenRule { group, priority, items, actions } = with;
+        let unsaid = |why: String| RuleDenial::Niclab(why);
+        let pattern = compile::pattern(items).map_err(|error| unsaid(error.to_string()))?;
+        let rule = Rule { group: *group, priority: *priority, pattern, actions };
+        let flow = rules::flow_at::<P>(&rule, Some(id)).map_err(unsaid)?;
+        let place = self.table.replace(id, &flow, *priority).map_err(RuleDenial::Device)?;
+        self.made.iter_mut().filter(|made| made.0 == id).for_each(|made| made.0 = place);
+        Ok(place)
     }
-    // The one below has to work first: a card that accepts it and does nothing may do so with every
-    // rule.
-    if let ProofResult::Wrong(what) = outcome(rings, &probes.hit, None, (miss, miss)) {
-        let below = "a rule for every frame below it is accepted and has no effect";
-        return ProofResult::Wrong(format!("{below}: {what}"));
-    }
-    match rules::put_first(table, rule) {
-        Ok(place) => made.push(place),
-        Err(why) => return ProofResult::Refused(why),
-    }
-    outcome(rings, &probes.hit, probes.miss.as_deref(), (hit, miss))
-}
 
-/// Sends the frames until they come out where they have to, or the time is over.
-fn outcome(
-    rings: &mut Rings,
-    hitting: &[u8],
-    missing: Option<&[u8]>,
-    (hit, miss): (Exit, Exit),
-) -> ProofResult {
-    let begun = Instant::now();
-    loop {
-        let Some(at) = look(rings, hitting) else { return unsent() };
-        let other = match missing.map(|frame| look(rings, frame)) {
-            Some(None) => return unsent(),
-            Some(Some(other)) => other,
-            None => miss,
-        };
-        let since = begun.elapsed();
-        if at == hit && other == miss {
-            // Looking takes two looks at least, where one is for a frame that does not come.
-            let late_ns = since.saturating_sub(3 * LOOK).as_nanos() as u64;
-            return ProofResult::Right { late_ns };
-        }
-        if since > EFFECT_MAX {
-            let (frame, wanted, at) =
-                if at == hit { ("must miss it", miss, other) } else { ("must hit it", hit, at) };
-            let wanted = wanted.map_or("has to be dropped".to_owned(), |queue| {
-                format!("has to come to queue {queue}")
-            });
-            let at =
-                at.map_or("came out nowhere".to_owned(), |queue| format!("came to queue {queue}"));
-            return ProofResult::Wrong(format!("the frame that {frame} {wanted} and {at}"));
-        }
+    fn destroy(&mut self, id: u32) -> Result<(), RuleDenial> {
+        self.made.retain(|(place, _)| *place != id);
+        self.table.remove(id).map_err(|why| {
+            self.left.get_or_insert_with(|| why.clone());
+            RuleDenial::Device(why)
+        })
     }
-}
 
-fn unsent() -> ProofResult {
-    ProofResult::NotTried(
-        "the tester's interface does not send, or the function's path is AF_XDP".into(),
-    )
-}
+    fn counted(&mut self, _: u32) -> Result<(u64, u64), RuleDenial> {
+        Err(RuleDenial::Niclab(format!("niclab reads no counters of {}", P::WORDS)))
+    }
 
-/// Sends a frame and says where it comes out; `None` where that cannot be told.
-fn look(rings: &mut Rings, frame: &[u8]) -> Option<Exit> {
-    let number = proof::number(frame);
-    let begun = Instant::now();
-    while rings.outlet.reserve(1) == 0 {
-        if begun.elapsed() > EFFECT_MAX {
-            return None;
-        }
+    fn aged(&mut self) -> Result<Vec<u32>, RuleDenial> {
+        Err(RuleDenial::Niclab(format!("{} have no ages", P::WORDS)))
     }
-    rings.outlet.slot(0).get_mut(..frame.len())?.copy_from_slice(frame);
-    rings.outlet.commit(&[frame.len() as u16]);
-    let begun = Instant::now();
-    while begun.elapsed() < LOOK {
-        let found = rings.function.probes()?;
-        if let Some((queue, _)) = found.into_iter().find(|(_, probe)| Some(*probe) == number) {
-            return Some(Some(queue));
+
+    fn send(&mut self, frame: &[u8]) -> Result<bool, DeviceError> {
+        let outlet = &mut self.rings.outlet;
+        if outlet.reserve(1) == 0 {
+            return Ok(false);
         }
+        let Some(slot) = outlet.slot(0).get_mut(..frame.len()) else { return Ok(false) };
+        slot.copy_from_slice(frame);
+        Ok(outlet.commit(&[frame.len() as u16]) == 1)
     }
-    Some(None)
+
+    fn receive(&mut self, take: &mut TakeFrame<'_>) -> Result<(), DeviceError> {
+        let Rings { function, inlet, .. } = &mut *self.rings;
+        match function {
+            Function::Packet(function) => function.take_frames(take),
+            Function::Xdp(_) => return Err(DeviceError::lacks("frames of AF_XDP one by one")),
+        }
+        for at in 0..inlet.poll() {
+            take(FrameExit::Tester, inlet.frame(at), FrameMark::Unknown);
+        }
+        inlet.release();
+        Ok(())
+    }
+
+    fn look(&self) -> Duration {
+        LOOK
+    }
 }

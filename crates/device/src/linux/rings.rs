@@ -144,14 +144,6 @@ impl Function {
         }
     }
 
-    /// Probes that have arrived, each with its queue and its number; `None` of sockets of AF_XDP.
-    pub(super) fn probes(&mut self) -> Option<Vec<(usize, u64)>> {
-        match self {
-            Function::Packet(function) => Some(function.probes()),
-            Function::Xdp(_) => None,
-        }
-    }
-
     /// Frames that the ring of one of its queues holds.
     pub(super) fn depth(&self) -> usize {
         match self {

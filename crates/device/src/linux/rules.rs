@@ -415,7 +415,8 @@ pub(super) fn left_behind<P: RuleTable>(why: &str) -> DeviceError {
     DeviceError::Broken { device: "linux".into(), reason }
 }
 
-fn table<P: RuleTable>(card: &mut P) -> Result<NtupleTable, DeviceError> {
+/// The content of a table.
+pub(super) fn table<P: RuleTable>(card: &mut P) -> Result<NtupleTable, DeviceError> {
     let table = card.table();
     let table = table.map_err(|e| refused(&format!("reading the table of {}", P::WORDS), &e))?;
     Ok(table.unwrap_or_default())
@@ -456,38 +457,16 @@ fn last_place<P: RuleTable>(card: &mut P) -> Result<Places, DeviceError> {
     Ok(Places::These(last.into_iter().collect()))
 }
 
-/// Puts a rule in at the last place.
-pub(super) fn put_last<P: RuleTable>(card: &mut P, rule: &Rule<'_>) -> Result<u32, String> {
-    let places = last_place(card).map_err(|error| error.to_string())?;
-    if places == Places::Found && !P::HAVE_PRIORITIES {
-        return Err(format!("the driver finds the places of {} itself", P::WORDS));
-    }
-    put(card, rule, places)
-}
-
-/// Puts a rule in before those of lower priorities.
-pub(super) fn put_first<P: RuleTable>(card: &mut P, rule: &Rule<'_>) -> Result<u32, String> {
-    let places = places(card, 1, None).map_err(|error| error.to_string())?;
-    put(card, rule, places)
-}
-
-fn put<P: RuleTable>(card: &mut P, rule: &Rule<'_>, places: Places) -> Result<u32, String> {
-    let place = match places {
-        Places::Found => Some(ANYWHERE),
-        Places::These(places) => places.first().copied(),
-    };
-    card.insert(&flow_at::<P>(rule, place)?, rule.priority)
-}
-
 /// A rule at a place, or why the table has no words for it or no place.
-fn flow_at<P: RuleTable>(rule: &Rule<'_>, place: Option<u32>) -> Result<Flow, String> {
+pub(super) fn flow_at<P: RuleTable>(rule: &Rule<'_>, place: Option<u32>) -> Result<Flow, String> {
     let no_words = |what| format!("not supported: {what}: {} have no words for that", P::WORDS);
     let flow = ntuple::flow(rule).map_err(no_words)?;
     let location = place.ok_or_else(|| full(P::WORDS))?;
     Ok(Flow { location, ..flow })
 }
 
-fn full(words: &str) -> String {
+/// What is said of a table without a place.
+pub(super) fn full(words: &str) -> String {
     format!("the table of {words} is full")
 }
 

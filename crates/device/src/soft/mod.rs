@@ -8,6 +8,7 @@ mod clocked;
 mod driven;
 pub mod kvs;
 mod nic_rules;
+mod one_by_one;
 mod programs;
 mod replay;
 mod rss_change;
@@ -29,8 +30,11 @@ use crate::face::{
     Task, Testbed,
 };
 use crate::plan::{ControlCore, Plan, RuleWork, RulesPlan};
+use crate::rule_case::{RuleCases, RuleCasesObservation};
+use crate::rule_port::carry_out;
 use driven::TrialSetup;
 use nic_rules::NicRules;
+pub use one_by_one::NicPort;
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
@@ -206,6 +210,14 @@ impl Testbed for Soft {
             }
             _ => Err(task.not_supported()),
         }
+    }
+
+    fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
+        let state = self.state.take().ok_or_else(|| broken("rules before set-up"))?;
+        let nic = state.nics.into_iter().next().ok_or_else(|| broken("there is no card"))?;
+        let (mut port, mut next) = (NicPort::new(nic)?, 0);
+        let tried = cases.cases.iter().map(|case| carry_out(&mut port, case, &mut next));
+        Ok(RuleCasesObservation { cases: tried.collect::<Result<_, _>>()? })
     }
 }
 

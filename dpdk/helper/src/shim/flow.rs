@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::mem::{MaybeUninit, size_of};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -200,6 +200,12 @@ unsafe extern "C" {
         flow: *mut RteFlow,
         frames: *mut u64,
         bytes: *mut u64,
+        error: *mut RawFlowError,
+    ) -> c_int;
+    fn nl_flow_aged(
+        port: u16,
+        flows: *mut *mut RteFlow,
+        count: u32,
         error: *mut RawFlowError,
     ) -> c_int;
     fn nl_flow_update(
@@ -432,6 +438,9 @@ pub enum Origin {
     /// Through the operation queue of its [`Flows`].
     Queue,
 }
+
+/// Aged rules that are asked for at a time.
+const AGED_MAX: usize = 64;
 
 /// A place for a rule's handle.
 struct Slot {
@@ -720,6 +729,18 @@ impl Flows {
         let result =
             unsafe { nl_flow_count(self.port, flow, &raw mut frames, &raw mut bytes, error.at()) };
         error.check(result).map(|_| (frames, bytes))
+    }
+
+    /// Rules that have become aged since they were asked for, at most [`AGED_MAX`] of them.
+    pub fn aged(&mut self) -> Result<Vec<FlowId>, FlowRefusal> {
+        let (mut aged, mut error) = ([ptr::null_mut(); AGED_MAX], FlowErrorCell::new());
+        // SAFETY: the port is started; the array has room for as many as the shim may write.
+        let found =
+            unsafe { nl_flow_aged(self.port, aged.as_mut_ptr(), AGED_MAX as u32, error.at()) };
+        let found = error.check(found)? as usize;
+        let is_aged = |slot: &Slot| slot.flow.is_some_and(|f| aged[..found].contains(&f.as_ptr()));
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| is_aged(slot));
+        Ok(slots.map(|(at, slot)| FlowId { slot: at as u32, turn: slot.turn }).collect())
     }
 
     /// Makes a template table for at most `rules_max` rules that differ from this one in values

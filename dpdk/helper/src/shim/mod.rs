@@ -17,6 +17,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::{Arc, Mutex};
 
+use niclab_device::rule_case::FrameMark;
 use niclab_load::rings::BURST;
 
 /// `struct rte_mbuf`.
@@ -157,6 +158,7 @@ unsafe extern "C" {
     fn nl_alloc(pool: *mut Mempool, frames: *mut *mut Mbuf, count: u16) -> c_int;
     fn nl_free(frames: *mut *mut Mbuf, count: u16);
     fn nl_data(frames: *mut *mut Mbuf, data: *mut *mut u8, lens: *mut u16, count: u16);
+    fn nl_mark(frame: *const Mbuf, mark: *mut u32) -> c_int;
     fn nl_set_lens(frames: *mut *mut Mbuf, lens: *const u16, count: u16);
     fn nl_error(error: c_int) -> *const c_char;
     fn nl_last_error() -> c_int;
@@ -547,6 +549,18 @@ impl DpdkBurst {
         // SAFETY: DPDK says that the first segment of the frame has `lens[i]` bytes of data; the
         // frame is ours as long as `self` is borrowed.
         unsafe { slice::from_raw_parts(self.data[i], usize::from(self.lens[i])) }
+    }
+
+    /// The mark of frame `i`, where a rule set one.
+    pub fn mark(&self, i: usize) -> FrameMark {
+        assert!(i < self.count, "frame {i} is not there");
+        let mut number = 0;
+        // SAFETY: the frame is ours as long as `self` is borrowed; the place is writable.
+        match unsafe { nl_mark(self.frames[i], &raw mut number) } {
+            0 => FrameMark::None,
+            1 => FrameMark::Flagged,
+            _ => FrameMark::Id(number),
+        }
     }
 
     /// Frame `i`, to be changed.
