@@ -69,6 +69,17 @@ Examples:
 Ctrl-C ends the run after the trial that is under way and writes the report of what was measured;
 a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
 
+const CONFORM_EXAMPLES: &str = "\
+Examples:
+  niclab conform
+      niclab's own card, in a few seconds
+  niclab conform --device dpdk:--vdev=net_tap0 -o tap
+      a DPDK port, as root; tap/report.html has the smallest case of each fault
+  niclab conform --device linux-tc:veth --items eth,ipv4,udp
+      filters of the kernel, and patterns of three items
+  niclab compare before after
+      what a new driver or firmware changed";
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   niclab compare before after
@@ -148,6 +159,13 @@ pub enum Command {
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Try whether devices do what their rules say, frame by frame
+    ///
+    /// Rules and frames are generated from a seed. A matrix says of each item with each form of mask
+    /// and each action whether the device does it right, refuses it, or accepts it and does something
+    /// else. The exit code is 11 for the last.
+    #[command(after_long_help = CONFORM_EXAMPLES)]
+    Conform(ConformArguments),
     /// Print the completions of a shell
     Completions {
         /// Which shell
@@ -749,6 +767,26 @@ pub struct CompareArguments {
     /// Print a comment for a pull request, in GitHub's Markdown
     #[arg(long, conflicts_with = "json")]
     pub github: bool,
+}
+
+/// Arguments of `niclab conform`.
+#[derive(Args, Debug)]
+pub struct ConformArguments {
+    /// A device, such as soft or dpdk:--vdev=net_tap0; may be given again
+    #[arg(long, value_name = "DEVICE", default_value = "soft")]
+    pub device: Vec<String>,
+    /// Seed of rules and frames
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Items to try, between commas, such as eth,ipv4,udp; all by default
+    #[arg(long, value_name = "ITEMS", value_delimiter = ',')]
+    pub items: Option<Vec<String>>,
+    /// Where to write conform.json and report.html: a directory that does not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON, as conform.json has it
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `niclab merge`.

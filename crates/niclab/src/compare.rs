@@ -16,6 +16,7 @@ use niclab_lab::variants::groups;
 use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
+use crate::conform::compared;
 use crate::failure::Failure;
 use crate::output::{json, one_line, stdout};
 use crate::{stored, tables};
@@ -26,6 +27,9 @@ use page::Page;
 /// regression is a failure.
 pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     check_names(&arguments.directories)?;
+    if let Some(documents) = compared::read(&arguments.directories)? {
+        return compared::run(arguments, &documents);
+    }
     let runs: Vec<Loaded> =
         arguments.directories.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
     let terms =

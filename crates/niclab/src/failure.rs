@@ -15,6 +15,7 @@
 //! | 9 | `serve`, `kvs` or `--metrics` cannot have the address; `measure`'s server or `ctl`'s |
 //! |   | card is not there |
 //! | 10 | a packet test of `program test` did not hold |
+//! | 11 | `conform` has found a device that accepts rules and does something else |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
 //! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and
@@ -106,6 +107,18 @@ pub enum Failure {
     Refused {
         /// Why not.
         reason: String,
+    },
+    /// An item that patterns do not have.
+    #[error("{reason}")]
+    Item {
+        /// The defect, and the available values.
+        reason: String,
+    },
+    /// Devices that accept rules and do something else.
+    #[error("not as rules mean it: {}", inner_lines(devices))]
+    NonConforming {
+        /// Each, and how much of it.
+        devices: Vec<String>,
     },
     /// Messages could not be sent or served.
     #[error("{0}")]
@@ -546,6 +559,7 @@ impl Failure {
             // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
+            | Failure::Item { .. }
             | Failure::Metric { .. }
             | Failure::NoTerminal
             | Failure::NotModelled { .. }
@@ -600,6 +614,7 @@ impl Failure {
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,
+            Failure::NonConforming { .. } => 11,
             Failure::Stopped { .. } => STOPPED as u8,
         }
     }

@@ -7,6 +7,7 @@ mod advise;
 mod arguments;
 mod baseline;
 mod compare;
+mod conform;
 mod cores;
 mod devices;
 mod doctor;
@@ -72,6 +73,7 @@ fn command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Advise { device, workload, json } => advise::run(&device, &workload, json),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Conform(arguments) => conform::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor { clean: false, json } => doctor::run(json),
         Command::Doctor { clean: true, .. } => doctor::clean(),

@@ -4,7 +4,7 @@
 //! reads the documents of `niclab-result`: it measures nothing, computes no statistics, touches no
 //! file and no network, and the page it writes asks for nothing either.
 //!
-//! The rooms: `page` gathers what the templates show, `spec` draws figures, `form` chooses curves
+//! The rooms: `page` gathers what the templates show, `conform` does so for a `ConformDocument`, `spec` draws figures, `form` chooses curves
 //! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
 //! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,
 //! `reference` words the spread of the reference trials, `scripts` holds the drawing scripts and
@@ -13,6 +13,7 @@
 
 mod axis;
 mod baseline;
+mod conform;
 mod drawing;
 mod form;
 mod legend;
@@ -27,6 +28,7 @@ use std::collections::BTreeSet;
 
 use niclab_result::{Environment, Figure, Quantity, SCHEMA, Summary};
 
+pub use conform::conform_html;
 pub use spec::vega_lite;
 pub use theme::{Theme, config, dark_colours};
 

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod conform;
 pub mod csv;
 pub mod digits;
 pub mod directory;
@@ -57,5 +58,7 @@ pub const RULES: &str = "rules.flow";
 pub const ENVIRONMENT: &str = "environment.json";
 /// One [`Summary`].
 pub const SUMMARY: &str = "summary.json";
+/// The result of `niclab conform`, a [`conform::ConformDocument`].
+pub const CONFORM: &str = "conform.json";
 /// The report.
 pub const REPORT: &str = "report.html";

@@ -1,0 +1,109 @@
+//! `niclab conform`: does a card do what its rules say?
+
+pub mod compared;
+mod page;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use niclab_conform::{ConformOptions, conform};
+use niclab_device::Testbed;
+use niclab_nic::rule::item::Item;
+use niclab_result::REPORT;
+use niclab_result::conform::{CONFORM_SCHEMA, CellState, ConformDocument, DeviceConformance};
+
+use crate::arguments::ConformArguments;
+use crate::devices;
+use crate::failure::Failure;
+use crate::output::{is_terminal, json, one_line, say, stdout};
+use crate::tables;
+
+/// Tries each device and prints its matrix; a device that accepts rules and does something else is
+/// a failure.
+pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
+    devices::check(&arguments.device)?;
+    let options = options(arguments)?;
+    if let Some(path) = &arguments.output
+        && path.exists()
+    {
+        return Err(niclab_result::ResultError::existing(path).into());
+    }
+    let started = Timestamp::now().to_string();
+    let mut results = Vec::new();
+    for (device, bed) in devices::open(&arguments.device)? {
+        if let Ok(mut bed) = bed {
+            results.push(tried(&device.name, &mut *bed, &options)?);
+        }
+    }
+    let document = ConformDocument {
+        schema: CONFORM_SCHEMA,
+        program: format!("niclab {}", env!("CARGO_PKG_VERSION")),
+        started,
+        seed: options.seed,
+        devices: results,
+    };
+    if arguments.json {
+        json(&document)?;
+    } else {
+        page::print(&document, tables::width(), &mut stdout())?;
+    }
+    if let Some(path) = &arguments.output {
+        document.write(path, &niclab_report::conform_html(&document)?)?;
+        say(&format!("report: {}", path.join(REPORT).display()));
+    }
+    let wrong: Vec<String> = document.devices.iter().filter_map(accusation).collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::NonConforming { devices: wrong }),
+    }
+}
+
+/// What a device has wrong, in a sentence.
+fn accusation(device: &DeviceConformance) -> Option<String> {
+    let wrong = device.count(CellState::Wrong);
+    let faults = device.faults.len();
+    let name = one_line(&device.device);
+    (wrong > 0).then(|| {
+        let all = device.cells.len();
+        format!("{name}: {wrong} of {all} cells are accepted and wrong, by {faults} faults")
+    })
+}
+
+fn options(arguments: &ConformArguments) -> Result<ConformOptions, Failure> {
+    let mut options = ConformOptions { seed: arguments.seed, ..ConformOptions::default() };
+    if let Some(names) = &arguments.items {
+        options.items.clear();
+        for name in names {
+            let item = Item::from_name(name).ok_or_else(|| unknown_item(name))?;
+            if !options.items.contains(&item) {
+                options.items.push(item);
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn unknown_item(name: &str) -> Failure {
+    let known: Vec<&str> = Item::ALL.iter().map(|item| item.name()).collect();
+    let reason = format!("--items {}: choose of {}", one_line(name), known.join(", "));
+    Failure::Item { reason }
+}
+
+/// A device with its bar on the screen.
+fn tried(
+    name: &str,
+    bed: &mut dyn Testbed,
+    options: &ConformOptions,
+) -> Result<DeviceConformance, Failure> {
+    let bar = if is_terminal() { ProgressBar::new(1) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {wide_msg}") {
+        bar.set_style(style);
+    }
+    let name = one_line(name);
+    let result = conform(bed, options, &mut |progress| {
+        bar.set_length(progress.all as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(format!("{name}: {}; {} cases wrong", progress.row, progress.wrong));
+    });
+    bar.finish_and_clear();
+    Ok(result?)
+}
