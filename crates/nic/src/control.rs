@@ -304,6 +304,8 @@ impl Nic {
     /// Creates a rule; packets match it from now on.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
         let target = self.target(rule);
+        // The tags arrive while the actions are checked.
+        self.prefetch_tags(&target);
         self.create_at(rule.spec(), &target).map_err(RuleError::from)
     }
 
