@@ -27,7 +27,8 @@
 // The longest RSS key, bytes. The shortest is 40.
 #define NICLAB_RSS_KEY_LEN_MAX 128
 
-// The longest frame of a port that leads out of the process, bytes without the frame check sequence.
+// The longest frame of a port that leads out of the process, bytes without the frame check
+// sequence.
 #define NICLAB_FRAME_LEN_MAX 1522
 
 // The most operations of a queue whose results were not pulled.

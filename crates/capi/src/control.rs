@@ -25,7 +25,7 @@ const SLOT: u64 = 1 << 31;
 
 /// A place for the rule of a handle of an operation queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct RuleSlot {
     rule: Option<RuleId>,
     /// Raised when the slot loses its rule: older handles name nothing.
     generation: u32,
@@ -69,7 +69,7 @@ pub struct Control {
     /// Counts when a rule's counter was reset.
     resets: HashMap<RuleId, Counts>,
     /// Rules of the handles of operation queues.
-    slots: Vec<Slot>,
+    slots: Vec<RuleSlot>,
     /// Slots that no queue has taken.
     free_slots: Vec<u32>,
     /// The card that the NIC behaves as, if it has a profile.
@@ -83,7 +83,7 @@ fn slot_of(handle: u64) -> usize {
     (handle >> 32) as usize
 }
 
-impl Slot {
+impl RuleSlot {
     /// The handle that names a slot now.
     fn handle(self, number: usize) -> u64 {
         (number as u64) << 32 | SLOT | u64::from(self.generation)
@@ -130,8 +130,8 @@ impl Control {
         Control { card: Some(ModelledCard::new(profile)), ..Control::new(nic) }
     }
 
-    /// Puts another NIC in the place of this one: its rules and indirect actions are gone, and their
-    /// handles name nothing. Isolation stays.
+    /// Puts another NIC in the place of this one: its rules and indirect actions are gone, and
+    /// their handles name nothing. Isolation stays.
     ///
     /// # Errors
     /// As [`Nic::isolate`].
@@ -204,7 +204,7 @@ impl Control {
         let first = self.slots.len();
         let room = (2 * RULES_MAX as usize).saturating_sub(first);
         let new = (count - taken.len()).min(room);
-        self.slots.resize(first + new, Slot::default());
+        self.slots.resize(first + new, RuleSlot::default());
         taken.extend(first..first + new);
         taken.into_iter().map(|number| self.slots[number].handle(number)).collect()
     }

@@ -1,7 +1,7 @@
 //! Indirect actions: one counter, one age or one RSS for several rules.
 //!
-//! The NIC has no indirect actions. A rule that has one is created with a copy of it. The counter is
-//! the sum of its rules' counters, and of those that were destroyed; the age is that of the rule
+//! The NIC has no indirect actions. A rule that has one is created with a copy of it. The counter
+//! is the sum of its rules' counters, and of those that were destroyed; the age is that of the rule
 //! that was hit last; a change of RSS updates all rules in one transaction.
 
 use std::collections::HashMap;

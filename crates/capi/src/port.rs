@@ -78,8 +78,8 @@ impl Port {
     }
 
     /// Copies the frames that have arrived to where `buffers` says, one each; returns their number
-    /// and calls `len` with the length of each. A frame longer than its buffer is dropped, and counts
-    /// as missed.
+    /// and calls `len` with the length of each. A frame longer than its buffer is dropped, and
+    /// counts as missed.
     ///
     /// # Errors
     /// `EIO` if the port is gone.

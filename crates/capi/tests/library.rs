@@ -1,4 +1,5 @@
-//! What the library adds to the NIC: handles, indirect actions, operation queues, errors with places.
+//! What the library adds to the NIC: handles, indirect actions, operation queues, errors with
+//! places.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};

@@ -252,8 +252,8 @@ impl Nic {
         })
     }
 
-    /// Takes the place of another NIC: its rules get ids that no rule of the former has had. Call it
-    /// before the first rule.
+    /// Takes the place of another NIC: its rules get ids that no rule of the former has had. Call
+    /// it before the first rule.
     pub fn succeed(&mut self, former: &Nic) {
         let newest = former.records.iter().map(|record| record.generation).max();
         let newest = newest.unwrap_or(former.first_generation).max(former.first_generation);

@@ -20,7 +20,8 @@ pub const NICLAB_INDIRECTION_LEN: usize = 512;
 /// The longest RSS key, bytes. The shortest is 40.
 pub const NICLAB_RSS_KEY_LEN_MAX: usize = 128;
 
-/// The longest frame of a port that leads out of the process, bytes without the frame check sequence.
+/// The longest frame of a port that leads out of the process, bytes without the frame check
+/// sequence.
 pub const NICLAB_FRAME_LEN_MAX: usize = 1_522;
 const _: () = assert!(NICLAB_FRAME_LEN_MAX == FRAME_LEN_MAX);
 

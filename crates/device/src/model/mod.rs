@@ -1,9 +1,9 @@
 //! `model:NAME`: a card in virtual time, computed from a profile.
 //!
 //! A profile says of a card what its parts are like (`niclab_profile`); a trial lets a load flow
-//! through them (`pipe`, `trial`) while operations on rules take their time (`control`); messages between
-//! programs take what is published of them (`echoes`). The same seed and the same calls give the
-//! same answers, far faster than a card would.
+//! through them (`pipe`, `trial`) while operations on rules take their time (`control`); messages
+//! between programs take what is published of them (`echoes`). The same seed and the same calls
+//! give the same answers, far faster than a card would.
 //!
 //! Nothing here was measured on this machine: it is what follows from the profile's numbers.
 
