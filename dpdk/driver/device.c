@@ -266,6 +266,10 @@ static int dev_infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 				RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
 				RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	info->flow_type_rss_offloads = NL_RSS_TYPES;
+#ifdef NL_HAS_RSS_ALGORITHM
+	info->rss_algo_capa |= RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ) |
+			       RTE_ETH_HASH_ALGO_CAPA_MASK(SYMMETRIC_TOEPLITZ);
+#endif
 	info->reta_size = NL_RETA_LEN;
 	info->hash_key_size = 40;
 	info->speed_capa = RTE_ETH_LINK_SPEED_100G;

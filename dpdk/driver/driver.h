@@ -17,6 +17,11 @@
 
 #include "niclab.h"
 
+/* From DPDK 23.11 on, a program chooses the hash function of a port. */
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+#define NL_HAS_RSS_ALGORITHM
+#endif
+
 /* From DPDK 24.03 on, a device has the calls of flow queues outside of its flow operations. */
 #if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
 #define NL_HAS_QUEUE_CALLS

@@ -47,12 +47,26 @@ static int failed(int result, const struct niclab_error *why)
 	return result;
 }
 
+/* The hash function that a program asks for, as libniclab has it; ethdev has checked it. */
+static uint8_t function_of(const struct rte_eth_rss_conf *conf)
+{
+#ifdef NL_HAS_RSS_ALGORITHM
+	if (conf->algorithm == RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+		return 0;
+	if (conf->algorithm == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ)
+		return 1;
+#else
+	RTE_SET_USED(conf);
+#endif
+	return 255;
+}
+
 int nl_rss_apply(struct nl_device *device, const struct rte_eth_rss_conf *conf)
 {
 	struct niclab_error why;
 	struct niclab_rss rss = {
 		.types = nl_rss_types(conf->rss_hf),
-		.function = 255,
+		.function = function_of(conf),
 		.key_len = conf->rss_key != NULL ? conf->rss_key_len : 0,
 		.key = conf->rss_key,
 	};
@@ -79,6 +93,10 @@ int nl_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	if (result != 0)
 		return result;
 	conf->rss_hf = device->rss_types;
+#ifdef NL_HAS_RSS_ALGORITHM
+	conf->algorithm = rss.function == 1 ? RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ
+					    : RTE_ETH_HASH_FUNCTION_TOEPLITZ;
+#endif
 	if (conf->rss_key != NULL && conf->rss_key_len >= rss.key_len) {
 		memcpy(conf->rss_key, key, rss.key_len);
 		conf->rss_key_len = rss.key_len;

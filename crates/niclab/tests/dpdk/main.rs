@@ -148,8 +148,8 @@ fn the_rate_of_rules_and_the_time_to_effect_are_measured() {
     assert!(samples.iter().any(|sample| sample["trial"] == "effect"), "{samples:?}");
 }
 
-/// DPDK 22.11 has no call that gives a rule other actions: between destroy and create frames meet
-/// neither.
+/// DPDK before 23.07 has no call that gives a rule other actions: between destroy and create frames
+/// meet neither.
 #[test]
 fn a_changed_rule_is_met_old_new_or_not_at_all() {
     let Some(_alone) = alone("a_changed_rule_is_met_old_new_or_not_at_all") else { return };

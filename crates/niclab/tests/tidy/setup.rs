@@ -131,16 +131,24 @@ fn servers_whose_libraries_cannot_be_had_leave_nothing_behind() {
     }
 }
 
+/// An `apt-cache` that knows a kernel whose modules have a package of their own.
+const PACKAGES: &str = "echo \"$2\"
+case $2 in
+    linux-image-amd64) echo '  Depends: linux-image-6.1.0-9-x' ;;
+    linux-image-*) printf '  Depends: %s\\n' linux-base kmod linux-modules-6.1.0-9-x ;;
+esac
+";
+
 #[test]
 fn a_kernel_for_the_guest_is_downloaded_and_never_installed() {
     let machine = Machine::new();
-    machine.program("apt-cache", "echo 'linux-image-x'; echo '  Depends: linux-image-6.1.0-9-x'\n");
+    machine.program("apt-cache", PACKAGES);
     let (said, calls) = machine.does("uname() { echo x86_64; }; ! want_guest");
     let of = |command: &str, name: &str| {
         let mut calls = calls.iter().filter(|call| call.starts_with(command));
         calls.any(|call| call.contains(name))
     };
-    for package in ["linux-image-6.1.0-9-x", "busybox-static"] {
+    for package in ["linux-image-6.1.0-9-x", "linux-modules-6.1.0-9-x", "busybox-static"] {
         assert!(of("apt-get download", package), "{package}: {calls:#?}");
         assert!(!of("apt-get install", package), "{package}: {calls:#?}");
     }
