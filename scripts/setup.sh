@@ -243,7 +243,7 @@ want_talkers() {
 
 # Files of a kernel's packages that scripts/guest needs: the kernel, and modules that network tests or
 # the files of the host need. Debian 13 has the modules below usr/, and some modules in its kernel.
-guest_files='^\./(boot/vmlinu|(usr/)?lib/modules/[^/]+/(modules\.|kernel/('
+guest_files='^\./(boot/vmlinu|(usr/)?lib/modules/[^/]+/(vmlinu|modules\.|kernel/('
 guest_files+='(arch|crypto|lib|net|drivers/virtio|drivers/net/(vxlan|wireguard))/'
 guest_files+='|fs/(9p|fscache|netfs|overlayfs)/'
 guest_files+='|drivers/(net/[^/]+|char/virtio_console)\.ko)))'
@@ -251,7 +251,7 @@ guest_files+='|drivers/(net/[^/]+|char/virtio_console)\.ko)))'
 # unpack_guest PACKAGE...: downloads Debian's kernel and a static busybox into $target/guest, for
 # scripts/guest. They are not installed: an installed kernel would be the next that this host boots.
 unpack_guest() {
-    local part=$target/guest.part log=$target/guest.log package release
+    local part=$target/guest.part log=$target/guest.log package release image
     say "unpacking $* into $target/guest for tests in a virtual machine; they are not installed"
     rm -rf "$part"
     mkdir -p "$part/packages"
@@ -270,11 +270,14 @@ unpack_guest() {
         # The guest's own modprobe and depmod read no compressed modules.
         find lib/modules -name '*.ko.xz' -exec xz --decompress {} + || exit 1
         release=$(basename lib/modules/*)
-        unpack_kernel "boot/vmlinuz-$release" kernel || exit 1
+        image=boot/vmlinuz-$release
+        # After Debian 13 it lies beside the modules.
+        [ -e "$image" ] || image=lib/modules/$release/vmlinuz
+        unpack_kernel "$image" kernel || exit 1
         cp "$(find . -name busybox -type f -perm -100)" busybox &&
             ./busybox depmod -b . "$release" || exit 1
         printf '%s\n' packages/*.deb | sed 's,.*/,,' >packages.txt
-        rm -rf boot packages usr bin
+        rm -rf "$image" boot packages usr bin
     ) >"$log" 2>&1 </dev/null; then
         say "that failed; the end of $log:"
         tail -n 5 "$log" >&2
