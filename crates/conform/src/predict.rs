@@ -252,7 +252,7 @@ pub fn judge(case: &RuleCase, queues: u16, observation: &RuleCaseObservation) ->
                 if was_asked && is_late {
                     late_ns = late_ns.max(seen.late_ns.max(1));
                 }
-                frame_difference(seen, wanted)
+                frame_difference(seen, wanted).or_else(|| flow_difference(case, at, observation))
             }
             (
                 StepResult::Traffic { before, after },
@@ -356,6 +356,28 @@ fn traffic_difference(
     let (all, new) = (after.len(), places(new));
     first.map(|first| {
         format!("frames after the call have to go to {new}; {count} of {all} went to {first}")
+    })
+}
+
+/// A flow comes to one of the queues of RSS: a frame that was sent before came to the same one.
+fn flow_difference(
+    case: &RuleCase,
+    at: usize,
+    observation: &RuleCaseObservation,
+) -> Option<String> {
+    let RuleStep::Send { frame, wanted, .. } = &case.steps[at] else { return None };
+    if wanted.len() < 2 {
+        return None;
+    }
+    let exit_of = |step: usize| match observation.steps.get(step) {
+        Some(StepResult::Frame(seen)) => Some(seen.exit),
+        _ => None,
+    };
+    let is_same =
+        |step: &RuleStep| matches!(step, RuleStep::Send { frame: other, .. } if other == frame);
+    let (now, first) = (exit_of(at)?, case.steps.iter().position(is_same).and_then(exit_of)?);
+    (now != first).then(|| {
+        format!("frames of a flow have to go to one queue; they went to {first} and {now}")
     })
 }
 

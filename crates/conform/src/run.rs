@@ -16,7 +16,7 @@ use niclab_result::conform::{
 
 use crate::cells::{
     Combinable, FORMS, PlannedCase, PlannedCell, action_cells, behaviour_cells, combination_cell,
-    pattern_cells,
+    passing_case, pattern_cells,
 };
 use crate::fault;
 use crate::predict::{CaseVerdict, Difference, hex, judge, with_wishes};
@@ -94,8 +94,14 @@ pub fn conform(
     let facts = about.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone())).collect();
     let result =
         DeviceConformance { device: about.name.clone(), facts, ..DeviceConformance::default() };
-    let mut trial =
-        DeviceTrial { bed, queues: 0, result, wrong: Vec::new(), seen: BTreeMap::new() };
+    let mut trial = DeviceTrial {
+        bed,
+        queues: 0,
+        result,
+        wrong: Vec::new(),
+        seen: BTreeMap::new(),
+        lost: Vec::new(),
+    };
     match trial.run(options, progress) {
         Err(DeviceError::NotSupported { capability, .. }) if trial.result.cells.is_empty() => {
             trial.result.not_tried = Some(format!("not supported: {capability}"));
@@ -115,6 +121,8 @@ struct DeviceTrial<'b> {
     wrong: Vec<WrongCase>,
     /// Cases by the first explanation of each.
     seen: BTreeMap<String, usize>,
+    /// Items whose frames do not come out.
+    lost: Vec<&'static str>,
 }
 
 /// A case that was wrong in every attempt.
@@ -132,7 +140,12 @@ struct WrongCase {
 enum CaseState {
     Right,
     Late(u64),
-    Denied { is_own: bool, denial: RuleDenial },
+    Denied {
+        is_own: bool,
+        denial: RuleDenial,
+    },
+    /// Frames such as these do not come out, whatever rules there are.
+    Lost,
     Unsent,
     Unsteady(String),
     Wrong,
@@ -147,6 +160,7 @@ impl DeviceTrial<'_> {
         self.queues = self.choose_queues()?;
         self.result.queues = self.queues;
         let (queues, seed) = (self.queues, options.seed);
+        self.find_lost(&options.items, seed)?;
         let items = options.items.iter();
         let mut cells: Vec<PlannedCell> = Vec::new();
         cells.extend(items.clone().flat_map(|item| pattern_cells(*item, queues, seed)));
@@ -166,6 +180,28 @@ impl DeviceTrial<'_> {
         }
         self.find_limits()?;
         self.name_faults()
+    }
+
+    /// Finds the items whose frames do not come out even below a rule of every frame: what rules do
+    /// with them cannot be seen.
+    fn find_lost(&mut self, items: &[Item], seed: u64) -> Result<(), DeviceError> {
+        let tried: Vec<(Item, PlannedCase)> =
+            items.iter().filter_map(|item| Some((*item, passing_case(*item, seed)?))).collect();
+        let asked = tried.iter().map(|(_, planned)| RuleCase {
+            effect_max_ns: EFFECT_FIRST_NS,
+            ..with_wishes(&planned.case, self.queues)
+        });
+        let seen = self.observe(asked.collect())?;
+        for ((item, _), seen) in tried.iter().zip(&seen) {
+            let is_lost = seen
+                .steps
+                .iter()
+                .any(|step| matches!(step, StepResult::Frame(frame) if frame.fitting == 0));
+            if is_lost {
+                self.lost.push(item.name());
+            }
+        }
+        Ok(())
     }
 
     /// The most queues that the device has.
@@ -200,6 +236,11 @@ impl DeviceTrial<'_> {
     }
 
     fn try_cell(&mut self, cell: &PlannedCell) -> Result<(), DeviceError> {
+        if self.lost.contains(&&cell.row[..]) {
+            let states = cell.cases.iter().map(|_| CaseState::Lost).collect();
+            self.result.cells.push(summary(cell, states));
+            return Ok(());
+        }
         let wished = cell.cases.iter().map(|planned| with_wishes(&planned.case, self.queues));
         let asked: Vec<RuleCase> =
             wished.map(|case| RuleCase { effect_max_ns: EFFECT_FIRST_NS, ..case }).collect();
@@ -496,6 +537,10 @@ fn summary(cell: &PlannedCell, states: Vec<CaseState>) -> ConformCell {
             }
             CaseState::Denied { is_own: false, denial } => {
                 (CellState::NotTried, Some(format!("a rule that it needs is refused: {denial}")))
+            }
+            CaseState::Lost => {
+                let said = "its frames do not come out, even by a rule of every frame";
+                (CellState::NotTried, Some(said.to_owned()))
             }
             CaseState::Unsent => {
                 (CellState::NotTried, Some("the tester's port does not send".to_owned()))

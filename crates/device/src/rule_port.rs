@@ -121,13 +121,13 @@ pub fn look<P: RulePort>(
         .map(|found| found.map_or(FrameExit::Nowhere, |(exit, ..)| exit)))
 }
 
-type Found = Option<(FrameExit, Vec<u8>, FrameMark)>;
+type FoundFrame = Option<(FrameExit, Vec<u8>, FrameMark)>;
 
 fn look_for<P: RulePort>(
     port: &mut P,
     frame: &[u8],
     next: &mut u64,
-) -> Result<Option<Found>, DeviceError> {
+) -> Result<Option<FoundFrame>, DeviceError> {
     let Some(number) = send_numbered(port, frame, next)? else { return Ok(None) };
     let (begun, mut found) = (Instant::now(), None);
     loop {

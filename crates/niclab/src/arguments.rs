@@ -15,6 +15,7 @@ use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, CpuPath, UnknownLabel};
 use niclab_lab::published::PublishedCard;
 use niclab_lab::variants::{TIMEOUT_S_MAX, Variant};
+use niclab_nic::rule::item::Item;
 
 use crate::kvs::Bytes;
 use crate::metrics;
@@ -47,6 +48,7 @@ Exit codes:
   9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
        of `nic ctl` is not there or went away
   10   a packet test of `program test` did not hold
+  11   `conform` found a device that accepts rules and does something else
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
 Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and `run`
@@ -161,9 +163,9 @@ pub enum Command {
     Compare(CompareArguments),
     /// Try whether devices do what their rules say, frame by frame
     ///
-    /// Rules and frames are generated from a seed. A matrix says of each item with each form of mask
-    /// and each action whether the device does it right, refuses it, or accepts it and does something
-    /// else. The exit code is 11 for the last.
+    /// Rules and frames are generated from a seed. A matrix says of each item, with each form of
+    /// mask and each action, whether the device does it right, refuses it, or accepts it and does
+    /// something else. The exit code is 11 for the last.
     #[command(after_long_help = CONFORM_EXAMPLES)]
     Conform(ConformArguments),
     /// Print the completions of a shell
@@ -779,14 +781,20 @@ pub struct ConformArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Items to try, between commas, such as eth,ipv4,udp; all by default
-    #[arg(long, value_name = "ITEMS", value_delimiter = ',')]
-    pub items: Option<Vec<String>>,
+    #[arg(long, value_name = "ITEMS", value_delimiter = ',', value_parser = item)]
+    pub items: Option<Vec<Item>>,
     /// Where to write conform.json and report.html: a directory that does not exist
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print JSON, as conform.json has it
     #[arg(long)]
     pub json: bool,
+}
+
+/// An item by its name.
+fn item(name: &str) -> Result<Item, String> {
+    let known = || Item::ALL.map(Item::name).join(", ");
+    Item::from_name(name).ok_or_else(|| format!("choose of {}", known()))
 }
 
 /// Arguments of `niclab merge`.

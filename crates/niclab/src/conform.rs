@@ -7,7 +7,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use niclab_conform::{ConformOptions, conform};
 use niclab_device::Testbed;
-use niclab_nic::rule::item::Item;
 use niclab_result::REPORT;
 use niclab_result::conform::{CONFORM_SCHEMA, CellState, ConformDocument, DeviceConformance};
 
@@ -21,7 +20,7 @@ use crate::tables;
 /// a failure.
 pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
     devices::check(&arguments.device)?;
-    let options = options(arguments)?;
+    let options = options(arguments);
     if let Some(path) = &arguments.output
         && path.exists()
     {
@@ -68,24 +67,17 @@ fn accusation(device: &DeviceConformance) -> Option<String> {
     })
 }
 
-fn options(arguments: &ConformArguments) -> Result<ConformOptions, Failure> {
+fn options(arguments: &ConformArguments) -> ConformOptions {
     let mut options = ConformOptions { seed: arguments.seed, ..ConformOptions::default() };
-    if let Some(names) = &arguments.items {
+    if let Some(items) = &arguments.items {
         options.items.clear();
-        for name in names {
-            let item = Item::from_name(name).ok_or_else(|| unknown_item(name))?;
-            if !options.items.contains(&item) {
-                options.items.push(item);
+        for item in items {
+            if !options.items.contains(item) {
+                options.items.push(*item);
             }
         }
     }
-    Ok(options)
-}
-
-fn unknown_item(name: &str) -> Failure {
-    let known: Vec<&str> = Item::ALL.iter().map(|item| item.name()).collect();
-    let reason = format!("--items {}: choose of {}", one_line(name), known.join(", "));
-    Failure::Item { reason }
+    options
 }
 
 /// A device with its bar on the screen.

@@ -108,12 +108,6 @@ pub enum Failure {
         /// Why not.
         reason: String,
     },
-    /// An item that patterns do not have.
-    #[error("{reason}")]
-    Item {
-        /// The defect, and the available values.
-        reason: String,
-    },
     /// Devices that accept rules and do something else.
     #[error("not as rules mean it: {}", inner_lines(devices))]
     NonConforming {
@@ -559,7 +553,6 @@ impl Failure {
             // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
-            | Failure::Item { .. }
             | Failure::Metric { .. }
             | Failure::NoTerminal
             | Failure::NotModelled { .. }

@@ -4,7 +4,8 @@
 //! reads the documents of `niclab-result`: it measures nothing, computes no statistics, touches no
 //! file and no network, and the page it writes asks for nothing either.
 //!
-//! The rooms: `page` gathers what the templates show, `conform` does so for a `ConformDocument`, `spec` draws figures, `form` chooses curves
+//! The rooms: `page` gathers what the templates show, `conform` does so for a `ConformDocument`,
+//! `spec` draws figures, `form` chooses curves
 //! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
 //! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,
 //! `reference` words the spread of the reference trials, `scripts` holds the drawing scripts and

@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub use actions::{COLUMNS, action_cells};
 pub use behaviours::behaviour_cells;
 pub use combinations::{Combinable, combination_cell};
-pub use patterns::{FORMS, pattern_cells};
+pub use patterns::{FORMS, passing_case, pattern_cells};
 
 /// A cell that is to be tried.
 #[derive(Clone, Debug, PartialEq)]

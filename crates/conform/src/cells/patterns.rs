@@ -35,6 +35,13 @@ pub fn pattern_cells(item: Item, queues: u16, seed: u64) -> Vec<PlannedCell> {
     cells.filter(|cell| !cell.cases.is_empty()).collect()
 }
 
+/// A frame with an item under a rule of every frame; none of items that are no headers.
+pub fn passing_case(item: Item, seed: u64) -> Option<PlannedCase> {
+    let mut random = random_of(seed, &["passing", item.name()]);
+    let frame = SampleFrame::random(item, &mut random)?.bytes()?;
+    Some(case_of(Vec::new(), any_rule(0, PRIORITY_BELOW, Action::Queue(0)), &[frame]))
+}
+
 /// The masks of an item in a form, each with an item that has it.
 fn header_cases(
     item: Item,

@@ -1,5 +1,5 @@
-//! An interface with its rules, rule by rule and frame by frame: for cases, and for the proof before
-//! rate.
+//! An interface with its rules, rule by rule and frame by frame: for cases, and for the proof
+//! before rate.
 
 use std::collections::HashMap;
 use std::mem::Discriminant;

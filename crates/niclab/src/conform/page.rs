@@ -25,17 +25,17 @@ pub fn print(document: &ConformDocument, width: usize, out: &mut impl Write) -> 
         if at > 0 {
             writeln!(out)?;
         }
-        Page { device, width }.print(document.seed, out)?;
+        MatrixPage { device, width }.print(document.seed, out)?;
     }
     Ok(())
 }
 
-struct Page<'d> {
+struct MatrixPage<'d> {
     device: &'d DeviceConformance,
     width: usize,
 }
 
-impl Page<'_> {
+impl MatrixPage<'_> {
     fn line(&self, out: &mut impl Write, text: &str) -> io::Result<()> {
         writeln!(out, "{}", wrapped(text, self.width))
     }

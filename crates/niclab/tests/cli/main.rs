@@ -9,6 +9,7 @@ mod cases;
 mod changing;
 mod command;
 mod compare;
+mod conform;
 mod crowded;
 mod directories;
 mod echo;

@@ -407,3 +407,24 @@ fn several_control_cores_create_rules() {
     };
     assert!(of(2.0) > 0, "{samples:?}");
 }
+
+/// `niclab conform` of three items; the document, and the exit code.
+fn conform(device: &str, items: &str) -> (Value, Option<i32>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_niclab"));
+    command.args(["conform", "--device", device, "--items", items, "--json"]);
+    let ended = command.output().unwrap();
+    let (out, err) = (ended.stdout, String::from_utf8_lossy(&ended.stderr).into_owned());
+    let document = serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {err}"));
+    (document, ended.status.code())
+}
+
+#[test]
+fn the_driver_does_what_rte_flow_says_frame_by_frame() {
+    let Some(_alone) = alone("the_driver_does_what_rte_flow_says_frame_by_frame") else { return };
+    let (document, code) = conform(PORT, "eth,ipv4,udp,vxlan");
+    let device = &document["devices"][0];
+    assert_eq!(code, Some(0), "{:#}", device["faults"]);
+    let cells = device["cells"].as_array().unwrap();
+    let right = cells.iter().filter(|cell| cell["state"] == "right").count();
+    assert!(10 * right > 8 * cells.len(), "{right} of {}: {cells:#?}", cells.len());
+}

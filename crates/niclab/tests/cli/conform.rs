@@ -1,0 +1,102 @@
+//! `niclab conform`: the matrix, the directory, and input that cannot be used.
+
+use std::fs;
+
+use niclab_result::conform::{CellState, ConformDocument};
+use serde_json::Value;
+
+use crate::command::{call, niclab, run, scratch};
+
+/// The regression that a gate stops at.
+const REGRESSION: i32 = 8;
+
+#[test]
+fn the_software_card_does_what_its_rules_say() {
+    let place = scratch();
+    let path = place.path().join("soft");
+    let mut command = niclab(&["conform", "--items", "eth,ipv4,udp", "-o"]);
+    command.arg(&path).env("COLUMNS", "80");
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for line in ended.out.lines() {
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
+    }
+    for words in ["items by masks", "by actions", "udp", "random combinations", "limits", ". right"]
+    {
+        assert!(ended.out.contains(words), "`{words}` is missing: {}", ended.out);
+    }
+    assert!(ended.err.contains("report.html"), "{}", ended.err);
+    let document = ConformDocument::read(&path).unwrap().unwrap();
+    let [device] = &document.devices[..] else { panic!("{document:?}") };
+    assert_eq!((&device.device[..], device.count(CellState::Wrong)), ("soft", 0));
+    assert!(fs::read_to_string(path.join("report.html")).unwrap().contains("soft"));
+    let mut again = niclab(&["conform", "-o"]);
+    again.arg(&path);
+    let taken = run(again);
+    assert_eq!(taken.code, Some(4), "{}", taken.err);
+}
+
+#[test]
+fn json_is_the_document() {
+    let ended = call(&["conform", "--items", "udp", "--seed", "7", "--json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&document["schema"], &document["seed"]), (&1.into(), &7.into()));
+    assert_eq!(document["devices"][0]["cells"][0]["state"], "right");
+}
+
+#[test]
+fn a_device_without_rules_says_so() {
+    let ended = call(&["conform", "--device", "model:connectx-5"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.out, "model:connectx-5: not supported: rules frame by frame\n");
+}
+
+#[test]
+fn unknown_items_and_devices_are_refused() {
+    let ended = call(&["conform", "--items", "ipv5"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
+    assert!(
+        ended.err.contains("'ipv5'") && ended.err.contains("choose of eth, vlan"),
+        "{}",
+        ended.err
+    );
+    let ended = call(&["conform", "--device", "sfot"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.err);
+    assert!(ended.err.contains("did you mean `soft`?"), "{}", ended.err);
+    let ended = call(&["conform", "--device", "soft", "--device", "soft"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.err);
+}
+
+#[test]
+fn compare_lists_the_cells_that_changed_and_stops_at_worse_ones() {
+    let place = scratch();
+    let [before, after] = ["before", "after"].map(|name| place.path().join(name));
+    let mut command = niclab(&["conform", "--items", "udp", "-o"]);
+    command.arg(&before);
+    assert_eq!(run(command).code, Some(0));
+    let mut document = ConformDocument::read(&before).unwrap().unwrap();
+    let cell = document.devices[0].cells.iter_mut().find(|cell| cell.column == "bits").unwrap();
+    (cell.state, cell.words) = (CellState::Wrong, Some("ignores the mask of udp src".to_owned()));
+    document.write(&after, "").unwrap();
+    let compare = |one: &std::path::Path, two: &std::path::Path, more: &[&str]| {
+        let mut command = niclab(&["compare"]);
+        command.args([one, two]).args(more);
+        run(command)
+    };
+    let worse = compare(&before, &after, &[]);
+    assert_eq!(worse.code, Some(REGRESSION), "{}", worse.err);
+    let line = "worse: udp/bits: right -> accepted and wrong: ignores the mask of udp src";
+    assert!(worse.out.contains(line), "{}", worse.out);
+    assert!(worse.err.contains("1 cells are worse, 1 of them accepted and wrong"), "{}", worse.err);
+    let better = compare(&after, &before, &[]);
+    assert_eq!(better.code, Some(0), "{}", better.err);
+    assert!(better.out.contains("0 worse, 1 other changes"), "{}", better.out);
+    let json = compare(&before, &after, &["--json"]);
+    let document: Value = serde_json::from_str(&json.out).unwrap();
+    let change = &document["pairs"][0]["changes"][0];
+    assert_eq!((&change["before"], &change["after"]), (&"right".into(), &"wrong".into()));
+    // A directory of another kind has nothing in common with it.
+    let other = compare(&before, place.path(), &[]);
+    assert_eq!(other.code, Some(4), "{}", other.err);
+}
