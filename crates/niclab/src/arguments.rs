@@ -675,14 +675,13 @@ pub enum ProfileCommand {
     },
     /// Fit a profile to what was measured, and print it
     ///
-    /// Of a result directory all that it has; of a published card (bf1, cx4, cx5, cx6, or a profile
-    /// of round trips such as stingray) the points that its profile comes from, so that the others
-    /// are predictions. A number that nothing
-    /// measured depends on is unknown.
+    /// Of result directories all that they have of one device; of a published card (bf1, cx4, cx5,
+    /// cx6, or a profile of round trips such as stingray) the points that its profile comes from,
+    /// so that the others are predictions. A number that nothing measured depends on is unknown.
     Fit {
-        /// Result directory, or `published:CARD`
-        #[arg(value_name = "RESULTS")]
-        from: String,
+        /// Result directories, or `published:CARD`
+        #[arg(required = true, value_name = "RESULTS")]
+        from: Vec<String>,
         /// Which device, where there are several
         #[arg(long)]
         device: Option<String>,

@@ -8,6 +8,7 @@ use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{self, UnreadProfile};
 use niclab_lab::fit::echoes::ECHOING;
 use niclab_lab::fit::{FitError, fitted, of_results};
+use niclab_lab::reference::REFERENCE;
 use niclab_lab::validation;
 
 use crate::failure::Failure;
@@ -58,39 +59,46 @@ pub fn show(name: &str) -> Result<(), Failure> {
     Ok(stdout().write_all(text.as_bytes())?)
 }
 
-/// Fits a profile and prints it.
-pub fn fit(from: &str, device: Option<&str>) -> Result<(), Failure> {
-    let profile = match from.strip_prefix(PUBLISHED) {
+/// Fits a profile to result directories or a published card, and prints it.
+pub fn fit(from: &[String], device: Option<&str>) -> Result<(), Failure> {
+    let published = match from {
+        [one] => one.strip_prefix(PUBLISHED),
+        _ => None,
+    };
+    let profile = match published {
         Some(card) => match ECHOING.iter().find(|one| one.profile == card) {
             Some(one) => one.fitted(),
             None => fitted(card.parse()?),
         },
-        None => measured(Path::new(from), device)?,
+        None => measured(from, device)?,
     };
     Ok(stdout().write_all(profile.text().as_bytes())?)
 }
 
-fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> {
-    let stored = stored::open(directory)?;
-    let mut devices: Vec<&str> = stored.samples.iter().map(|one| one.device.as_str()).collect();
+fn measured(directories: &[String], device: Option<&str>) -> Result<Profile, Failure> {
+    let mut samples = Vec::new();
+    for directory in directories {
+        samples.extend(stored::open(Path::new(directory))?.samples);
+    }
+    let mut devices: Vec<&str> = samples.iter().map(|one| one.device.as_str()).collect();
     devices.sort_unstable();
     devices.dedup();
-    let there = || devices.join(", ");
+    // It shows how steady the machine was, and is no card.
+    devices.retain(|device| *device != REFERENCE);
+    let (source, there) = (directories.join(", "), devices.join(", "));
     let no_fit = |device: &str, reason: String| FitError { device: device.to_owned(), reason };
     let name = match (device, devices.as_slice()) {
         (Some(name), _) if devices.contains(&name) => name,
         (Some(name), _) => {
-            let reason = format!("not in {}; there are {}", directory.display(), there());
-            return Err(no_fit(name, reason).into());
+            return Err(no_fit(name, format!("not in {source}; there are {there}")).into());
         }
         (None, [one]) => one,
         (None, _) => {
-            let reason = format!("say which with --device; there are {}", there());
-            return Err(no_fit(&directory.display().to_string(), reason).into());
+            let reason = format!("say which with --device; there are {there}");
+            return Err(no_fit(&source, reason).into());
         }
     };
-    let source = directory.display().to_string();
-    Ok(of_results(name, &source, &stored.samples)?)
+    Ok(of_results(name, &source, &samples)?)
 }
 
 /// Compares the modelled cards with what was published of them.

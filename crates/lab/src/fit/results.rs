@@ -27,14 +27,21 @@ pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Prof
     let mut samples: Vec<&Sample> =
         samples.iter().filter(|sample| sample.device == device).collect();
     let capacity = capacity(&samples);
-    samples.retain(|sample| {
-        sample.outcome == Outcome::Measured && !sample.marks.contains(&Mark::Disturbed)
-    });
+    samples.retain(|sample| sample.outcome == Outcome::Measured);
+    let is_occupancy = |sample: &&Sample| occupancy(sample, "saturate").is_some();
+    let measured = samples.iter().copied().filter(is_occupancy).count();
+    samples.retain(|sample| !sample.marks.contains(&Mark::Disturbed));
     let seen = CardMeasurements { capacity, ..measurements(source, &samples) };
     if seen.root.is_empty() {
-        let reason = "no throughput over the rules of group 0: measure it with \
-                      `niclab run occupancy --set groups=0`";
-        return Err(FitError { device: device.to_owned(), reason: reason.to_owned() });
+        let again = "`niclab run occupancy --set groups=0`";
+        let reason = match measured {
+            0 => format!("no throughput over the rules of group 0: measure it with {again}"),
+            trials => format!(
+                "no throughput over the rules of group 0: its {trials} trials were disturbed, \
+                 because the machine stalled; measure it on a calmer one with {again}"
+            ),
+        };
+        return Err(FitError { device: device.to_owned(), reason });
     }
     let fitted_to: Vec<String> = {
         let mut experiments: Vec<&str> = samples.iter().map(|s| s.experiment.as_str()).collect();
@@ -88,16 +95,19 @@ pub(crate) fn medians<K: PartialEq + Copy>(
     places.into_iter().filter_map(median).collect()
 }
 
+/// Groups and rules of a trial of occupancy whose frames match a default rule alone.
+fn occupancy(sample: &Sample, trial: &str) -> Option<(f64, f64)> {
+    let is_it = sample.experiment == "occupancy" && sample.trial == trial;
+    let is_it = is_it && number(sample, "match_percent") == Some(0.0);
+    is_it.then(|| Some((number(sample, "groups")?, number(sample, "rules")?))).flatten()
+}
+
 fn measurements(source: &str, samples: &[&Sample]) -> CardMeasurements {
     let longest = samples.iter().filter_map(|sample| number(sample, "frame")).fold(64.0, f64::max);
     let is_longest = |sample: &Sample| number(sample, "frame") == Some(longest);
     let throughput = |sample: &Sample| metric(sample, "throughput_pps").filter(|pps| *pps > 0.0);
-    let occupancy = |sample: &Sample, trial: &str| {
-        let is_it = sample.experiment == "occupancy" && sample.trial == trial;
-        (is_it && is_longest(sample) && number(sample, "match_percent") == Some(0.0))
-            .then(|| Some((number(sample, "groups")?, number(sample, "rules")?)))
-            .flatten()
-    };
+    let occupancy =
+        |sample: &Sample, trial: &str| occupancy(sample, trial).filter(|_| is_longest(sample));
     let full = medians(samples, |sample| {
         Some((occupancy(sample, "saturate")?, 1e9 / throughput(sample)?))
     });
