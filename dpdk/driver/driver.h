@@ -237,7 +237,8 @@ struct nl_actions {
 	const struct rte_flow_action *from[NL_ACTIONS_MAX];
 	struct niclab_rss rss;
 	int has_age;
-	uint8_t encap[NL_ENCAP_BYTES];
+	/* The headers that come, by action. */
+	uint8_t encap[NL_ACTIONS_MAX][NL_ENCAP_BYTES];
 };
 
 /* What a translation leaves to others. */

@@ -524,16 +524,17 @@ static int translate_one(const struct nl_device *device, const struct rte_flow_a
 	case RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP:
 	case RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP: {
 		const int is_vxlan = from->type == RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP;
+		uint8_t *headers = all->encap[to - all->actions];
 
 		/* Both actions have the same configuration: a list of items. */
 		len = encapsulation(((const struct rte_flow_action_vxlan_encap *)conf)->definition,
-				    is_vxlan, all->encap);
+				    is_vxlan, headers);
 		if (len < 0)
 			return action_failed(from, EINVAL,
 					     "the headers are eth, vlan, ipv4 or ipv6, and udp / "
 					     "vxlan or nvgre, each with a spec", error);
 		to->kind = is_vxlan ? NICLAB_ACTION_KIND_VXLAN_ENCAP : NICLAB_ACTION_KIND_NVGRE_ENCAP;
-		to->bytes = all->encap;
+		to->bytes = headers;
 		to->bytes_len = len;
 		return 0;
 	}

@@ -1,5 +1,6 @@
 /* What rte_flow of net_niclab keeps in seldom used cases: handles after a port has other queues,
- * counters after updates, templates with masks, full operation queues, aged rules, statistics. */
+ * counters after updates, templates with masks, full operation queues, aged rules, statistics, two
+ * tunnels in one rule. */
 #include "ports.h"
 
 #define FLOW_QUEUE 0
@@ -228,10 +229,51 @@ static void check_small_buffers(void)
 	rte_eth_dev_close(port);
 }
 
+/* Two tunnels in one rule: each has its own headers, the later one outside. */
+static void check_two_tunnels(void)
+{
+	static struct rte_flow_item_eth eth;
+	static struct rte_flow_item_ipv4 ipv4;
+	static struct rte_flow_item_udp udp;
+	static struct rte_flow_item_vxlan vxlan;
+	static struct rte_flow_item_nvgre nvgre;
+	struct rte_flow_item inner[] = {
+		{.type = RTE_FLOW_ITEM_TYPE_ETH, .spec = &eth},
+		{.type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &ipv4},
+		{.type = RTE_FLOW_ITEM_TYPE_NVGRE, .spec = &nvgre},
+		{.type = RTE_FLOW_ITEM_TYPE_END},
+	};
+	struct rte_flow_item outer[] = {
+		{.type = RTE_FLOW_ITEM_TYPE_ETH, .spec = &eth},
+		{.type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &ipv4},
+		{.type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &udp},
+		{.type = RTE_FLOW_ITEM_TYPE_VXLAN, .spec = &vxlan},
+		{.type = RTE_FLOW_ITEM_TYPE_END},
+	};
+	const struct rte_flow_action_nvgre_encap nvgre_encap = {.definition = inner};
+	const struct rte_flow_action_vxlan_encap vxlan_encap = {.definition = outer};
+	const struct rte_flow_action actions[] = {
+		{.type = RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP, .conf = &nvgre_encap},
+		{.type = RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, .conf = &vxlan_encap},
+		{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to_one},
+		{.type = RTE_FLOW_ACTION_TYPE_END},
+	};
+	struct rte_flow *rule = create(datagrams, actions);
+	uint8_t frame[FRAME_LEN_MAX] = {0};
+	int queue = rule != NULL ? send_datagram(2, frame) : -1;
+
+	/* Protocol 17 of the outer IPv4 header, and 47 of the one behind 50 bytes. */
+	check("two tunnels of one rule have their own headers",
+	      queue == 1 && frame[23] == 17 && frame[50 + 23] == 47);
+	if (rule != NULL && rte_flow_destroy(RECEIVER, rule, &error) != 0)
+		give_up("rte_flow_destroy");
+}
+
 int main(int argc, char **argv)
 {
 	open_ports(argc, argv);
 	check_other_queues();
+	check_two_tunnels();
 	check_masks();
 	check_full_queue();
 	check_statistics();
