@@ -204,17 +204,17 @@ impl DeviceTrial<'_> {
         Ok(())
     }
 
-    /// The most queues that the device has.
+    /// The most queues that the device has. A driver may say only when the port is set up that it
+    /// cannot have so many beside one that sends (`net_tap`).
     fn choose_queues(&mut self) -> Result<u16, DeviceError> {
-        let mut refusal = DeviceError::lacks("queues");
+        let mut last = DeviceError::lacks("queues");
         for queues in QUEUES {
             match self.bed.setup(&setup_of(queues)) {
                 Ok(_) => return Ok(queues),
-                Err(error @ DeviceError::NotSupported { .. }) => refusal = error,
-                Err(error) => return Err(error),
+                Err(error) => last = error,
             }
         }
-        Err(refusal)
+        Err(last)
     }
 
     /// Carries out cases.

@@ -73,7 +73,7 @@ fn action_case(
     random: &mut Xoshiro256PlusPlus,
 ) -> Option<PlannedCase> {
     let sample = SampleFrame::random(item, random)?;
-    let items = sample.pattern(first_field(&sample)?);
+    let items = sample.pattern(usual_field(&sample)?);
     let pattern = compile::pattern(&items).ok()?;
     let hit = sample.bytes()?;
     let misses = other_frames().into_iter().filter(|frame| !pattern.matches(frame));
@@ -116,10 +116,12 @@ fn action_case(
     })
 }
 
-/// The item with its first free field, which a frame has as the sample does.
-fn first_field(sample: &SampleFrame) -> Option<ItemMatch> {
+/// The item with a field that most cards know: an address or a port, else the first free one.
+fn usual_field(sample: &SampleFrame) -> Option<ItemMatch> {
     let (mut named, image) = (ItemMatch::any(sample.item()), sample.image()?);
-    if let Some(field) = sample.free_fields().first() {
+    let fields = sample.free_fields();
+    let usual = fields.iter().find(|field| ["dst", "src"].contains(&field.name));
+    if let Some(field) = usual.or(fields.first()) {
         field.put(&mut named.spec, field.value(&image));
         field.put(&mut named.mask, field.ones());
     }
