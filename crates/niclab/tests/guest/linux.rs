@@ -100,3 +100,17 @@ fn rules_are_refused_with_the_words_of_driver_and_kernel() {
     assert!(!disciplines.contains("clsact"), "{disciplines}");
     assert_eq!(said(env!("CARGO_BIN_EXE_niclab"), &["doctor", "--clean"]).lines().count(), 1);
 }
+
+#[test]
+fn filters_of_the_kernel_do_what_their_rules_say() {
+    if !is_inside("filters_of_the_kernel_do_what_their_rules_say") {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_niclab"));
+    command.args(["conform", "--device", "linux-tc:veth", "--items", "ipv4", "--json"]);
+    let ended = command.output().unwrap();
+    let (out, err) = (crate::text(&ended.stdout), crate::text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(0), "{out}{err}");
+    let right = out.matches("\"state\": \"right\"").count();
+    assert!(right >= 5 && !out.contains("\"wrong\""), "{right}: {out}");
+}
