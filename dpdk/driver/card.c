@@ -174,6 +174,9 @@ uint16_t nl_classifier_room(struct nl_rx_queue *queue, struct rte_ring *wire, ui
 			rte_pktmbuf_free_bulk(lost, more);
 			queue->counted.losses.queue_full += more;
 		}
+	/* The last rule that takes time may just have gone. */
+	if (frame_time == 0)
+		return count;
 	until = later(until, now - ahead(card, frame_time));
 	if ((int64_t)(until - now) > 0)
 		return 0;

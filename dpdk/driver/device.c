@@ -58,6 +58,9 @@ static void leave_link(struct nl_device *device)
 	link->ends[device->end] = NULL;
 	if (device->card.profile != NULL)
 		link->byte_time = 0;
+	/* That of the device at the other end, if it has one. */
+	if (link->ends[!device->end] != NULL)
+		nl_card_on_link(link->ends[!device->end]);
 	if (link->ends[0] == NULL && link->ends[1] == NULL) {
 		for (struct nl_link **at = &links; *at != NULL; at = &(*at)->next)
 			if (*at == link) {

@@ -58,7 +58,7 @@ static int add(struct nl_device *device, const struct nl_meter_object *added,
 	return 0;
 }
 
-static void removed(struct nl_device *device, struct nl_meter_object *object)
+static void remove_object(struct nl_device *device, struct nl_meter_object *object)
 {
 	struct nl_meter_object **at = &device->meters;
 
@@ -87,7 +87,7 @@ static int remove_unused(struct nl_device *device, enum kind kind, uint32_t id,
 		return refuse(error, ENOENT, type, "there is none with this number; add it first");
 	if (is_used(device, kind, id))
 		return refuse(error, EBUSY, type, "a meter has it; destroy the meter first");
-	removed(device, object);
+	remove_object(device, object);
 	return 0;
 }
 
@@ -274,7 +274,7 @@ static int meter_destroy(struct rte_eth_dev *dev, uint32_t id, struct rte_mtr_er
 		return refuse(error, ENOENT, RTE_MTR_ERROR_TYPE_MTR_ID, "there is no such meter");
 	int result = failed(niclab_meter_destroy(device->nic, id, &why), &why, error);
 	if (result == 0)
-		removed(device, meter);
+		remove_object(device, meter);
 	return result;
 }
 
@@ -291,7 +291,7 @@ int nl_meters_reopen(struct nl_device *device, struct niclab_error *why)
 void nl_meters_close(struct nl_device *device)
 {
 	while (device->meters != NULL)
-		removed(device, device->meters);
+		remove_object(device, device->meters);
 }
 
 static const struct rte_mtr_ops meter_ops = {

@@ -685,6 +685,7 @@ int nl_async_pull(uint16_t port, uint32_t queue, uint64_t *users, bool *done, ui
 	found = rte_flow_pull(port, queue, results, count, &said);
 	if (found < 0)
 		return note(error, found, &said);
+	found = RTE_MIN(found, (int)count);
 	for (int i = 0; i < found; i++) {
 		users[i] = (uintptr_t)results[i].user_data;
 		done[i] = results[i].status == RTE_FLOW_OP_SUCCESS;

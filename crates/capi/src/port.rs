@@ -134,6 +134,10 @@ impl Port {
         let mut too_long = 0;
         for frame in frames.take(burst.capacity()) {
             if frame.len() > FRAME_LEN_MAX {
+                // Those that are taken are the first ones.
+                if !burst.is_empty() {
+                    break;
+                }
                 too_long += 1;
                 continue;
             }

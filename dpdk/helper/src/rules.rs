@@ -64,6 +64,8 @@ pub struct PortRules<'f> {
     rules_max: u32,
     /// Arguments of calls that were made, to be freed when no call is timed.
     spent: Vec<FlowRule>,
+    /// Rules that the device has rejected after it had taken them.
+    rejected: Vec<FlowId>,
 }
 
 /// The kind of calls.
@@ -111,7 +113,8 @@ impl<'f> PortRules<'f> {
         }
         // A replacement may have both its rules in the table for a moment.
         let rules_max = u32::try_from(2 * count).unwrap_or(u32::MAX);
-        Ok(PortRules { flows, port, calls, rules_max, spent: Vec::with_capacity(PREPARED_MAX) })
+        let (spent, rejected) = (Vec::with_capacity(PREPARED_MAX), Vec::new());
+        Ok(PortRules { flows, port, calls, rules_max, spent, rejected })
     }
 
     fn ready(&mut self, rule: PlannedRule<'_>) -> Ready {
@@ -211,12 +214,12 @@ impl<'f> PortRules<'f> {
 
     /// Makes the rules that a plan works on anew where they came by other calls than the plan's: a
     /// rule goes as it came.
-    fn bring<'a>(&mut self, steps: &Steps<'a, FlowId>) -> Result<(), RuleRefusal> {
+    fn recreate<'a>(&mut self, steps: &Steps<'a, FlowId>) -> Result<(), RuleRefusal> {
         let origin = match self.calls {
             PortCalls::Single => Origin::Call,
             PortCalls::Queue => Origin::Queue,
         };
-        for (id, rule) in steps.standing() {
+        for (id, rule) in steps.rules_before() {
             if self.flows.origin(id).is_none_or(|of| of == origin) {
                 continue;
             }
@@ -331,14 +334,18 @@ impl PortRules<'_> {
             });
             broken = pulled.err();
         }
-        // An old rule that stays beside the new one has no name any more.
-        if waiting > 0 || put.iter().any(|put| put.is_replacement && !put.is_gone) {
-            self.flows.doubt();
+        // A rule that was to be destroyed has no name any more, even if it stays.
+        let stays = |put: &Put| match put.is_replacement {
+            true => !put.is_gone,
+            false => put.stands.is_none() && put.refusal.is_some(),
+        };
+        if waiting > 0 || put.iter().any(stays) {
+            self.flows.mark_uncertain();
         }
         for Put { at, stands, waiting, refusal, is_replacement, is_gone, .. } in put.drain(..) {
             let stands = match (refusal, &broken) {
                 (Some(refusal), _) => {
-                    stands.into_iter().for_each(|id| self.flows.forget(id));
+                    self.rejected.extend(stands);
                     Err(refusal)
                 }
                 (None, Some(refusal)) if waiting > 0 => Err(refusal.clone().into()),
@@ -352,6 +359,21 @@ impl PortRules<'_> {
     }
 }
 
+impl Drop for PortRules<'_> {
+    /// Destroys rules that the device has rejected: they have handles all the same
+    /// (`rte_flow_async_create`, rte_flow.h). No call is timed any more.
+    fn drop(&mut self) {
+        for id in std::mem::take(&mut self.rejected) {
+            if self.flows.destroy(id).is_err() {
+                self.flows.forget(id);
+            }
+        }
+    }
+}
+
+/// Rules of one kind that are created one by one.
+const ONE_BY_ONE_MAX: usize = 1 << 12;
+
 /// Creates one rule: its place, items and actions.
 ///
 /// # Errors
@@ -362,7 +384,7 @@ pub fn create_by(
     (place, items, actions): ((u32, u32), &[ItemMatch], &[Action]),
     calls: PortCalls,
 ) -> Result<FlowId, RuleRefusal> {
-    let mut rules = PortRules::new(flows, port, calls, 1)?;
+    let mut rules = PortRules::new(flows, port, calls, ONE_BY_ONE_MAX)?;
     let ready = rules.ready_with(place, items, actions);
     let CallResult { stands, .. } = rules.call(PortCall::Create(ready));
     stands?.ok_or(RuleRefusal::NotDone)
@@ -412,7 +434,7 @@ pub fn target<'f>(
     if plan.calls != CallMode::Queue {
         let rules = PortRules::new(flows, port, PortCalls::Single, count);
         let mut rules = rules.map_err(|refusal| broken(refusal.into()))?;
-        rules.bring(steps).map_err(broken)?;
+        rules.recreate(steps).map_err(broken)?;
         return Ok(rules);
     }
     let of_queues = |refusal| lacks("operation queues for rules", &refusal);
@@ -423,7 +445,7 @@ pub fn target<'f>(
             return Err(lacks("templates for these rules", &refusal));
         }
     }
-    rules.bring(steps).map_err(broken)?;
+    rules.recreate(steps).map_err(broken)?;
     Ok(rules)
 }
 

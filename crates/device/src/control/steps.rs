@@ -198,8 +198,8 @@ impl<'a, I: Copy + PartialEq> Steps<'a, I> {
         self.ids
     }
 
-    /// The rules of the set-up that the operations are on, as they stand there before the first.
-    pub fn standing(&self) -> impl Iterator<Item = (I, PlannedRule<'a>)> {
+    /// The rules of the set-up that the operations are on, as they are before the first.
+    pub fn rules_before(&self) -> impl Iterator<Item = (I, PlannedRule<'a>)> {
         let block = match &self.kind {
             StepKind::Change { block, .. } | StepKind::Renew { block, .. } => Some(*block),
             StepKind::Create { .. } | StepKind::Destroy => None,

@@ -244,6 +244,25 @@ int rte_flow_destroy(unsigned short port, void *flow, void *error)
 }
 ";
 
+/// Every tenth result of an operation queue says that the operation was not done.
+const FAILS: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+struct result { int status; void *user; };
+int rte_flow_pull(unsigned short port, unsigned queue, struct result *results, unsigned short count,
+                  void *error)
+{
+    int (*next)(unsigned short, unsigned, struct result *, unsigned short, void *) =
+        dlsym(RTLD_NEXT, \"rte_flow_pull\");
+    static unsigned all;
+    int found = next(port, queue, results, count, error);
+    for (int i = 0; i < found; i++)
+        if (++all % 10 == 0)
+            results[i].status = 1;
+    return found;
+}
+";
+
 /// Ends the process where a rule does not go as it came: a card has two engines for them.
 const STRICT: &str = "
 #define _GNU_SOURCE
@@ -374,6 +393,32 @@ fn a_port_with_rules_through_queues_alone_has_those_of_set_ups_through_them() {
             assert_eq!(metric(batch, "operations_done"), metric(batch, "operations_planned"));
         }
     }
+}
+
+#[test]
+fn a_queue_that_has_not_done_an_operation_is_named_and_what_was_measured_stays() {
+    let test = "a_queue_that_has_not_done_an_operation_is_named_and_what_was_measured_stays";
+    let Some(_alone) = alone(test) else { return };
+    let arguments = ["update-batch", "--set", "batch=100", "--set", "flows=1k"];
+    let samples = run_with(FAILS, &arguments);
+    let batches: Vec<&Value> = samples.iter().filter(|sample| sample["trial"] == "batch").collect();
+    let of = |outcome: &'static str, calls: &'static str| {
+        let is_of = move |sample: &&&Value| {
+            sample["outcome"] == outcome && sample["point"]["calls"] == calls
+        };
+        batches.iter().filter(is_of).copied().collect::<Vec<&Value>>()
+    };
+    let single = of("measured", "single");
+    assert!(!single.is_empty());
+    for batch in single {
+        assert_eq!(metric(batch, "operations_refused"), Some(0.0), "{batch}");
+    }
+    // A rule that stays where it was to go: the port has not the rules of its set-up any more.
+    let says = |sample: &&Value| text(sample, "reason").contains("says that it was not done");
+    let failed = of("failed", "queue");
+    let refused = of("measured", "queue");
+    let refused = refused.iter().filter(|one| metric(one, "operations_refused") > Some(0.0));
+    assert!(failed.iter().any(says) || refused.count() > 0, "{batches:?}");
 }
 
 #[test]

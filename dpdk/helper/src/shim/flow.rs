@@ -411,7 +411,7 @@ pub const PULL_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct FlowId {
     slot: u32,
     /// Of the slot: a slot that is used again has another.
-    turn: u32,
+    generation: u32,
 }
 
 /// A rule that a template table of the [`Flows`] that made it fits.
@@ -445,7 +445,7 @@ const AGED_MAX: usize = 64;
 /// A place for a rule's handle.
 struct Slot {
     flow: Option<NonNull<RteFlow>>,
-    turn: u32,
+    generation: u32,
     origin: Origin,
 }
 
@@ -591,8 +591,8 @@ impl Flows {
         self.queue.ok_or_else(none)
     }
 
-    /// A number for the next operation in the queue; no two have the same, so that a late result is
-    /// not taken for another.
+    /// A number for the next operation in the queue; no two of one `Flows` have the same, so that a
+    /// late result is not taken for another.
     pub fn next_user(&mut self) -> u64 {
         self.next_user += 1;
         self.next_user
@@ -652,9 +652,12 @@ impl Flows {
         let own = |errno, message| Err(FlowRefusal::own(errno, 2, message));
         match result {
             Some(true) => Ok(()),
-            Some(false) => own(Errno::IO, "the operation queue says that it was not done"),
+            Some(false) => {
+                self.mark_uncertain();
+                own(Errno::IO, "the operation queue says that it was not done")
+            }
             None => {
-                self.doubt();
+                self.mark_uncertain();
                 own(Errno::TIMEDOUT, "the operation queue gave no result within 5 s")
             }
         }
@@ -662,7 +665,7 @@ impl Flows {
 
     /// Nobody knows any more which rules there are: all of the port go when the last of them who
     /// have some is dropped.
-    pub fn doubt(&mut self) {
+    pub fn mark_uncertain(&mut self) {
         self.shared.lock().is_uncertain = true;
     }
 
@@ -672,7 +675,7 @@ impl Flows {
     /// # Errors
     /// The refusal; the rule may be gone then.
     pub fn move_to_queue(&mut self, id: FlowId, rule: TemplatedRule) -> Result<(), FlowRefusal> {
-        self.unmake(id)?;
+        self.destroy_keeping_slot(id)?;
         let user = self.next_user();
         let made = self.put_create(rule, user)?;
         self.await_result(user)?;
@@ -686,14 +689,14 @@ impl Flows {
     /// # Errors
     /// The refusal; the rule may be gone then.
     pub fn move_to_call(&mut self, id: FlowId, rule: &FlowRule) -> Result<(), FlowRefusal> {
-        self.unmake(id)?;
+        self.destroy_keeping_slot(id)?;
         let made = self.create(rule)?;
         self.rename(made, id);
         Ok(())
     }
 
     /// Destroys a rule and keeps its slot for another handle.
-    fn unmake(&mut self, id: FlowId) -> Result<(), FlowRefusal> {
+    fn destroy_keeping_slot(&mut self, id: FlowId) -> Result<(), FlowRefusal> {
         self.destroy(id)?;
         // `destroy` has voided the name and freed the slot, which was the last to be freed.
         if self.free.last() == Some(&id.slot) {
@@ -708,7 +711,7 @@ impl Flows {
         let Some(from) = self.slots.get_mut(made.slot as usize) else { return };
         let (flow, origin) = (from.flow.take(), from.origin);
         self.forget(made);
-        self.slots[id.slot as usize] = Slot { flow, turn: id.turn, origin };
+        self.slots[id.slot as usize] = Slot { flow, generation: id.generation, origin };
     }
 
     /// Gives a rule the actions of another, by a call of its own where this DPDK has it
@@ -737,10 +740,12 @@ impl Flows {
         // SAFETY: the port is started; the array has room for as many as the shim may write.
         let found =
             unsafe { nl_flow_aged(self.port, aged.as_mut_ptr(), AGED_MAX as u32, error.at()) };
-        let found = error.check(found)? as usize;
+        let found = (error.check(found)? as usize).min(AGED_MAX);
         let is_aged = |slot: &Slot| slot.flow.is_some_and(|f| aged[..found].contains(&f.as_ptr()));
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| is_aged(slot));
-        Ok(slots.map(|(at, slot)| FlowId { slot: at as u32, turn: slot.turn }).collect())
+        Ok(slots
+            .map(|(at, slot)| FlowId { slot: at as u32, generation: slot.generation })
+            .collect())
     }
 
     /// Makes a template table for at most `rules_max` rules that differ from this one in values
@@ -835,9 +840,11 @@ impl Flows {
 
     /// A rule that was put and did not come about: its name is void.
     pub fn forget(&mut self, id: FlowId) {
-        if let Some(slot) = self.slots.get_mut(id.slot as usize).filter(|s| s.turn == id.turn) {
+        if let Some(slot) =
+            self.slots.get_mut(id.slot as usize).filter(|s| s.generation == id.generation)
+        {
             slot.flow = None;
-            slot.turn = slot.turn.wrapping_add(1);
+            slot.generation = slot.generation.wrapping_add(1);
             self.free.push(id.slot);
         }
     }
@@ -855,16 +862,18 @@ impl Flows {
     ) -> Result<FlowId, FlowRefusal> {
         let flow = NonNull::new(flow).ok_or_else(|| error.refusal())?;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { flow: None, turn: 0, origin });
+            self.slots.push(Slot { flow: None, generation: 0, origin });
             self.slots.len() as u32 - 1
         });
         let place = &mut self.slots[slot as usize];
         (place.flow, place.origin) = (Some(flow), origin);
-        Ok(FlowId { slot, turn: place.turn })
+        Ok(FlowId { slot, generation: place.generation })
     }
 
     fn slot(&self, id: FlowId) -> Option<&Slot> {
-        self.slots.get(id.slot as usize).filter(|slot| slot.turn == id.turn && slot.flow.is_some())
+        self.slots
+            .get(id.slot as usize)
+            .filter(|slot| slot.generation == id.generation && slot.flow.is_some())
     }
 
     fn flow(&self, id: FlowId) -> Result<NonNull<RteFlow>, FlowRefusal> {
@@ -872,11 +881,15 @@ impl Flows {
         self.slot(id).and_then(|slot| slot.flow).ok_or_else(none)
     }
 
-    /// Destroys all rules one by one, each as it came. What is refused stays.
+    /// Destroys all rules one by one, each as it came. What is refused stays; a queue that gives no
+    /// result ends it.
     fn destroy_all(&mut self) {
         for slot in 0..self.slots.len() {
-            let turn = self.slots[slot].turn;
-            let _ = self.destroy(FlowId { slot: slot as u32, turn });
+            let generation = self.slots[slot].generation;
+            let gone = self.destroy(FlowId { slot: slot as u32, generation });
+            if gone.is_err_and(|refusal| refusal.number == Errno::TIMEDOUT.raw_os_error()) {
+                return;
+            }
         }
     }
 
@@ -895,7 +908,7 @@ impl Drop for Flows {
     fn drop(&mut self) {
         self.await_results();
         if self.under_way > 0 {
-            self.doubt();
+            self.mark_uncertain();
             // DPDK may still read the arguments.
             std::mem::forget(std::mem::take(&mut self.put));
         }
@@ -908,13 +921,20 @@ impl Drop for Flows {
         }
         // As long as it is locked, nobody else begins to have rules (`Port::flows`).
         shared.owners -= 1;
-        if shared.owners == 0 && (self.len() > 0 || shared.is_uncertain) {
+        shared.is_uncertain |= self.len() > 0;
+        if shared.owners == 0 && shared.is_uncertain {
             // SAFETY: the port is started; nobody has a handle of it any more.
             let result = unsafe { nl_flow_flush(self.port, FlowErrorCell::new().at()) };
             shared.is_uncertain &= result < 0;
         }
+        if self.under_way > 0 {
+            // The queue may still work on its tables; nobody has it until the port is set up again.
+            self.tables.clear();
+            return;
+        }
         for table in self.tables.drain(..) {
-            // SAFETY: it is ours, and its rules are gone.
+            // SAFETY: it is ours, and nothing is under way on it. DPDK refuses to free one that has
+            // rules.
             unsafe { nl_table_free(self.port, table.raw.as_ptr()) }
         }
         if let Some(taken) = self.queue.and_then(|queue| shared.taken.get_mut(queue as usize)) {
