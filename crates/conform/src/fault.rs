@@ -308,10 +308,8 @@ fn order_explanations(case: &RuleCase) -> Vec<Explanation> {
                         && created(*gone) == created(rule))
                 };
                 let twin = (0..count as usize).find(|rule| is_equal(*rule));
-                if let (Some(rule), Some(RuleStep::Create { rule: gone, .. })) =
-                    (twin, twin.and_then(|twin| both.steps.iter_mut().filter(is_create).nth(twin)))
-                {
-                    let _ = rule;
+                let twin = twin.and_then(|twin| both.steps.iter_mut().filter(is_create).nth(twin));
+                if let Some(RuleStep::Create { rule: gone, .. }) = twin {
                     gone.group = u32::MAX;
                     all.push(("destroying one of two equal rules removes both".to_owned(), both));
                 }
@@ -416,10 +414,9 @@ pub fn unexplained(
         return difference.words.clone();
     };
     if !wanted.exits.contains(&seen.exit) {
-        let RuleStep::Send { frame, .. } = &case.steps[difference.step] else {
+        if !matches!(case.steps[difference.step], RuleStep::Send { .. }) {
             return difference.words.clone();
-        };
-        let _ = frame;
+        }
         return match seen.exit {
             FrameExit::Nowhere => "drops frames that have to come to a queue or a port".to_owned(),
             exit => format!("frames go to {exit} against the rules"),

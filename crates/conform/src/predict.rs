@@ -179,7 +179,7 @@ fn defined(rule: &WrittenRule) -> DefinedRule {
 
 /// The case with the places where its frames may come out, and the numbers that its counters may
 /// show.
-pub fn with_wishes(case: &RuleCase, queues: u16) -> RuleCase {
+pub fn with_expected(case: &RuleCase, queues: u16) -> RuleCase {
     let mut case = case.clone();
     let predicted = predict(&case, queues, None);
     for (step, predicted) in case.steps.iter_mut().zip(predicted) {

@@ -19,7 +19,7 @@ use crate::cells::{
     passing_case, pattern_cells,
 };
 use crate::fault;
-use crate::predict::{CaseVerdict, Difference, hex, judge, with_wishes};
+use crate::predict::{CaseVerdict, Difference, hex, judge, with_expected};
 use crate::sample::mask_of;
 use crate::shrink::shrink;
 
@@ -185,11 +185,17 @@ impl DeviceTrial<'_> {
     /// Finds the items whose frames do not come out even below a rule of every frame: what rules do
     /// with them cannot be seen.
     fn find_lost(&mut self, items: &[Item], seed: u64) -> Result<(), DeviceError> {
-        let tried: Vec<(Item, PlannedCase)> =
-            items.iter().filter_map(|item| Some((*item, passing_case(*item, seed)?))).collect();
+        // Cells of behaviours need frames of IPv4.
+        let ipv4 = [Item::Ipv4].into_iter().filter(|item| !items.contains(item));
+        let tried: Vec<(Item, PlannedCase)> = items
+            .iter()
+            .copied()
+            .chain(ipv4)
+            .filter_map(|item| Some((item, passing_case(item, seed)?)))
+            .collect();
         let asked = tried.iter().map(|(_, planned)| RuleCase {
             effect_max_ns: EFFECT_FIRST_NS,
-            ..with_wishes(&planned.case, self.queues)
+            ..with_expected(&planned.case, self.queues)
         });
         let seen = self.observe(asked.collect())?;
         for ((item, _), seen) in tried.iter().zip(&seen) {
@@ -200,6 +206,11 @@ impl DeviceTrial<'_> {
             if is_lost {
                 self.lost.push(item.name());
             }
+        }
+        if self.lost.len() == tried.len() {
+            let remedy = "none comes out unchanged, even by a rule of every frame: check the cable \
+                          and the tester's port";
+            return Err(DeviceError::lacks(format!("frames: {remedy}")));
         }
         Ok(())
     }
@@ -228,7 +239,7 @@ impl DeviceTrial<'_> {
         case: &RuleCase,
         effect_max_ns: u64,
     ) -> Result<(RuleCaseObservation, CaseVerdict), DeviceError> {
-        let case = RuleCase { effect_max_ns, ..with_wishes(case, self.queues) };
+        let case = RuleCase { effect_max_ns, ..with_expected(case, self.queues) };
         let mut seen = self.observe(vec![case.clone()])?;
         let seen = seen.pop().unwrap_or_default();
         let verdict = judge(&case, self.queues, &seen);
@@ -241,9 +252,9 @@ impl DeviceTrial<'_> {
             self.result.cells.push(summary(cell, states));
             return Ok(());
         }
-        let wished = cell.cases.iter().map(|planned| with_wishes(&planned.case, self.queues));
+        let expected = cell.cases.iter().map(|planned| with_expected(&planned.case, self.queues));
         let asked: Vec<RuleCase> =
-            wished.map(|case| RuleCase { effect_max_ns: EFFECT_FIRST_NS, ..case }).collect();
+            expected.map(|case| RuleCase { effect_max_ns: EFFECT_FIRST_NS, ..case }).collect();
         let seen = self.observe(asked.clone())?;
         let mut states = Vec::with_capacity(asked.len());
         for ((planned, case), seen) in cell.cases.iter().zip(&asked).zip(&seen) {
@@ -276,7 +287,8 @@ impl DeviceTrial<'_> {
         let is_known = |name: &String| self.seen.get(name).is_some_and(|count| *count >= KNOWN);
         let is_known = explanations.first().is_some_and(is_known);
         for attempt in 1..ATTEMPTS {
-            let is_long = attempt == 1 && !is_known;
+            // The last attempt waits in any case: what is late is not wrong.
+            let is_long = attempt + 1 == ATTEMPTS || attempt == 1 && !is_known;
             let effect_max_ns = if is_long { EFFECT_AGAIN_NS } else { EFFECT_FIRST_NS };
             match self.observe_one(case, effect_max_ns)? {
                 (again, CaseVerdict::Wrong(last)) => {
@@ -284,7 +296,12 @@ impl DeviceTrial<'_> {
                     (observation, difference) = (again, last);
                 }
                 (_, CaseVerdict::Late(late_ns)) => return Ok(CaseState::Late(late_ns)),
-                _ => {
+                (_, CaseVerdict::Denied { denial, .. }) => {
+                    let words = format!("refused in a later attempt: {denial}");
+                    return Ok(CaseState::Unsteady(words));
+                }
+                (_, CaseVerdict::Unsent) => return Ok(CaseState::Unsent),
+                (_, CaseVerdict::Right) => {
                     let words = &difference.words;
                     return Ok(CaseState::Unsteady(format!("frames do not agree: {words}")));
                 }
@@ -345,7 +362,7 @@ impl DeviceTrial<'_> {
             let CaseVerdict::Wrong(difference) = verdict else {
                 return Ok::<_, DeviceError>(false);
             };
-            let case = with_wishes(candidate, queues);
+            let case = with_expected(candidate, queues);
             let explanations = fault::explanations(&case, queues, &observation, &difference);
             let is_accepted = accepts(&explanations);
             if is_accepted {
@@ -539,7 +556,7 @@ fn summary(cell: &PlannedCell, states: Vec<CaseState>) -> ConformCell {
                 (CellState::NotTried, Some(format!("a rule that it needs is refused: {denial}")))
             }
             CaseState::Lost => {
-                let said = "its frames do not come out, even by a rule of every frame";
+                let said = "its frames do not come out unchanged, even by a rule of every frame";
                 (CellState::NotTried, Some(said.to_owned()))
             }
             CaseState::Unsent => {

@@ -131,12 +131,14 @@ fn look_for<P: RulePort>(
     let Some(number) = send_numbered(port, frame, next)? else { return Ok(None) };
     let (begun, mut found) = (Instant::now(), None);
     loop {
+        // Before the frames are taken: this thread may have had to wait.
+        let is_over = begun.elapsed() >= port.look();
         port.receive(&mut |exit, frame, mark| {
             if proof::number(frame) == Some(number) {
                 found = Some((exit, frame.to_vec(), mark));
             }
         })?;
-        if found.is_some() || begun.elapsed() >= port.look() {
+        if found.is_some() || is_over {
             return Ok(Some(found));
         }
     }

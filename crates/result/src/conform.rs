@@ -249,12 +249,12 @@ pub struct CellChange {
 }
 
 impl CellChange {
-    /// Whether it is worse than it was: wrong, unsteady, late or refused where it was better.
+    /// Whether it is worse than it was: wrong, unsteady, late or refused where it was better, or
+    /// not tried any more where it was right.
     pub fn is_worse(&self) -> bool {
-        match (self.before, self.after) {
-            (Some(before), Some(after)) => after > before && after >= CellState::Refused,
-            _ => false,
-        }
+        let (Some(before), Some(after)) = (self.before, self.after) else { return false };
+        let was_right = matches!(before, CellState::Right | CellState::Late);
+        after > before && (after >= CellState::Refused || was_right)
     }
 }
 

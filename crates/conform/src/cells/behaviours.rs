@@ -21,7 +21,7 @@ const FLOWS: usize = 24;
 type Cases = Vec<Vec<RuleStep>>;
 
 /// Makes the cases of a behaviour.
-type Make = fn(&mut Bench<'_>) -> Option<Cases>;
+type Make = fn(&mut CaseMaker<'_>) -> Option<Cases>;
 
 /// The behaviours, by their names in the matrix.
 const BEHAVIOURS: [(&str, Make); 13] = [
@@ -41,7 +41,7 @@ const BEHAVIOURS: [(&str, Make); 13] = [
 ];
 
 /// What cases are made of.
-struct Bench<'r> {
+struct CaseMaker<'r> {
     queues: u16,
     random: &'r mut Xoshiro256PlusPlus,
 }
@@ -50,7 +50,7 @@ struct Bench<'r> {
 pub fn behaviour_cells(queues: u16, seed: u64) -> Vec<PlannedCell> {
     let cells = BEHAVIOURS.iter().filter_map(|(name, make)| {
         let mut random = random_of(seed, &["behaviours", name]);
-        let cases = make(&mut Bench { queues, random: &mut random })?;
+        let cases = make(&mut CaseMaker { queues, random: &mut random })?;
         let cases = cases
             .into_iter()
             .map(|steps| PlannedCase { case: RuleCase { steps, effect_max_ns: 0 }, under_test: 0 });
@@ -59,7 +59,7 @@ pub fn behaviour_cells(queues: u16, seed: u64) -> Vec<PlannedCell> {
     cells.collect()
 }
 
-impl Bench<'_> {
+impl CaseMaker<'_> {
     /// A queue other than queue 0 if there is one; the greatest numbers mean the same one where
     /// there are few.
     fn queue(&self, number: u16) -> Action {
@@ -87,16 +87,16 @@ impl Bench<'_> {
 }
 
 /// Rules that overlap: a narrow one and a wide one, each above the other, created in either order.
-fn priorities(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
+fn priorities(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
     let field = Item::Ipv4.field("src")?;
     let other = sample.with(field, field.value(&sample.image()?) ^ 1);
     let frames = [send(&sample.bytes()?), send(&other.bytes()?)];
     let mut cases = Vec::new();
     for narrow_wins in [true, false] {
         let (above, below) = if narrow_wins { (1, 2) } else { (2, 1) };
-        let narrow = Bench::of_source(&sample, u32::MAX, (0, above), vec![bench.queue(1)])?;
-        let wide = Bench::of_source(&sample, 0xffff_0000, (0, below), vec![Action::Drop])?;
+        let narrow = CaseMaker::of_source(&sample, u32::MAX, (0, above), vec![maker.queue(1)])?;
+        let wide = CaseMaker::of_source(&sample, 0xffff_0000, (0, below), vec![Action::Drop])?;
         let rest = any_rule(0, 3, Action::Queue(0));
         for order in [[&narrow, &wide, &rest], [&rest, &wide, &narrow]] {
             let rules = order.into_iter().cloned().map(create);
@@ -107,9 +107,9 @@ fn priorities(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// The same rule twice, where the device accepts that: the other one stays when one goes.
-fn duplicates(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let rule = Bench::of_source(&sample, u32::MAX, (0, 1), vec![bench.queue(1)])?;
+fn duplicates(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let rule = CaseMaker::of_source(&sample, u32::MAX, (0, 1), vec![maker.queue(1)])?;
     let frame = sample.bytes()?;
     let steps = |gone: usize| {
         vec![
@@ -125,17 +125,17 @@ fn duplicates(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// A rule that goes leaves the others.
-fn destroy(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let other = bench.sample(Item::Ipv4)?;
+fn destroy(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let other = maker.sample(Item::Ipv4)?;
     let rule = |sample: &SampleFrame, queue: Action| {
-        Bench::of_source(sample, u32::MAX, (0, 1), vec![queue])
+        CaseMaker::of_source(sample, u32::MAX, (0, 1), vec![queue])
     };
     let frames = [send(&sample.bytes()?), send(&other.bytes()?)];
     let mut steps = vec![
         create(any_rule(0, 2, Action::Drop)),
-        create(rule(&sample, bench.queue(1))?),
-        create(rule(&other, bench.queue(2))?),
+        create(rule(&sample, maker.queue(1))?),
+        create(rule(&other, maker.queue(2))?),
     ];
     steps.extend(frames.clone());
     steps.push(RuleStep::Destroy { rule: 1 });
@@ -144,17 +144,17 @@ fn destroy(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// From group to group, one rule of which misses the frame.
-fn jumps(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
+fn jumps(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
     let field = Item::Ipv4.field("src")?;
     let other = sample.with(field, field.value(&sample.image()?) ^ 1);
     let jump = |group| vec![Action::Jump(group)];
     let steps = vec![
         create(any_rule(0, 3, Action::Queue(0))),
-        create(Bench::of_source(&sample, 0xffff_0000, (0, 1), jump(1))?),
-        create(Bench::of_source(&sample, u32::MAX, (1, 1), jump(2))?),
+        create(CaseMaker::of_source(&sample, 0xffff_0000, (0, 1), jump(1))?),
+        create(CaseMaker::of_source(&sample, u32::MAX, (1, 1), jump(2))?),
         create(any_rule(1, 2, Action::Drop)),
-        create(any_rule(2, 1, bench.queue(1))),
+        create(any_rule(2, 1, maker.queue(1))),
         send(&sample.bytes()?),
         send(&other.bytes()?),
     ];
@@ -162,20 +162,20 @@ fn jumps(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// A rule of a group that nothing leads to acts on no frame.
-fn unreached(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
+fn unreached(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
     let steps = vec![
         create(any_rule(0, 2, Action::Queue(0))),
-        create(Bench::of_source(&sample, u32::MAX, (1, 1), vec![Action::Drop])?),
+        create(CaseMaker::of_source(&sample, u32::MAX, (1, 1), vec![Action::Drop])?),
         send(&sample.bytes()?),
     ];
     Some(vec![steps])
 }
 
 /// Actions whose order shows in the frame.
-fn in_order(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let tagged = bench.sample(Item::Vlan)?;
+fn in_order(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let tagged = maker.sample(Item::Vlan)?;
     let (ttl, mac) = (Action::Set(Set::Ttl(9)), Action::Set(Set::MacSrc([2, 0, 0, 0, 0, 9])));
     let lists = [
         vec![ttl.clone(), Action::DecTtl],
@@ -187,17 +187,17 @@ fn in_order(bench: &mut Bench<'_>) -> Option<Cases> {
     ];
     let mut cases = Vec::new();
     for mut actions in lists {
-        actions.push(bench.queue(1));
+        actions.push(maker.queue(1));
         cases.push(vec![
             create(any_rule(0, 2, Action::Drop)),
-            create(Bench::of_source(&sample, u32::MAX, (0, 1), actions)?),
+            create(CaseMaker::of_source(&sample, u32::MAX, (0, 1), actions)?),
             send(&sample.bytes()?),
         ]);
     }
     // The tag that is set is the outer one, and the one that goes.
     let vid = Action::Set(Set::VlanVid(77));
     for changes in [[Action::PopVlan, Action::PushVlan(0x88a8)], [vid, Action::PushVlan(0x8100)]] {
-        let actions = changes.into_iter().chain([bench.queue(1)]).collect();
+        let actions = changes.into_iter().chain([maker.queue(1)]).collect();
         let items = tagged.pattern(ItemMatch::any(Item::Vlan));
         let rule = WrittenRule { group: 0, priority: 1, items, actions };
         let rules = [create(any_rule(0, 2, Action::Drop)), create(rule)];
@@ -207,7 +207,7 @@ fn in_order(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// Several changed fields of each pair of protocols, with their checksums.
-fn header_changes(bench: &mut Bench<'_>) -> Option<Cases> {
+fn header_changes(maker: &mut CaseMaker<'_>) -> Option<Cases> {
     let over_ipv4 = ["set_ipv4_src", "set_ipv4_dst", "set_tp_src", "set_tp_dst", "dec_ttl"];
     let over_dscp = ["set_ipv4_dscp", "set_tp_dst", "set_ttl", "set_mac_dst", "mac_swap"];
     let mut cases = Vec::new();
@@ -217,12 +217,12 @@ fn header_changes(bench: &mut Bench<'_>) -> Option<Cases> {
         (Item::Udp, over_dscp),
         (Item::Tcp, over_dscp),
     ] {
-        let sample = bench.sample(item)?;
+        let sample = maker.sample(item)?;
         let mut actions = Vec::new();
         for column in columns {
-            actions.extend(changes(column, &sample, bench.random)?);
+            actions.extend(changes(column, &sample, maker.random)?);
         }
-        actions.push(bench.queue(1));
+        actions.push(maker.queue(1));
         let items = sample.pattern(ItemMatch::any(item));
         let rule = WrittenRule { group: 0, priority: 1, items, actions };
         cases.push(vec![
@@ -235,12 +235,12 @@ fn header_changes(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// Two rules count for themselves, and go on counting with other actions.
-fn counters(bench: &mut Bench<'_>) -> Option<Cases> {
-    let [one, two] = [bench.sample(Item::Ipv4)?, bench.sample(Item::Ipv4)?];
+fn counters(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let [one, two] = [maker.sample(Item::Ipv4)?, maker.sample(Item::Ipv4)?];
     let counting = |sample: &SampleFrame, queue: Action| {
-        Bench::of_source(sample, u32::MAX, (0, 1), vec![Action::Count, queue])
+        CaseMaker::of_source(sample, u32::MAX, (0, 1), vec![Action::Count, queue])
     };
-    let (first, second) = (counting(&one, bench.queue(1))?, counting(&two, bench.queue(2))?);
+    let (first, second) = (counting(&one, maker.queue(1))?, counting(&two, maker.queue(2))?);
     let (one, two) = (send(&one.bytes()?), send(&two.bytes()?));
     let count = |rule| RuleStep::Count { rule, wanted: (0, 0) };
     let steps = vec![
@@ -262,10 +262,10 @@ fn counters(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// A rule is aged once it was idle for long enough, and not before.
-fn ages(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let actions = vec![Action::Age(1), bench.queue(1)];
-    let rule = Bench::of_source(&sample, u32::MAX, (0, 1), actions)?;
+fn ages(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let actions = vec![Action::Age(1), maker.queue(1)];
+    let rule = CaseMaker::of_source(&sample, u32::MAX, (0, 1), actions)?;
     let frame = sample.bytes()?;
     let wait = |ns| RuleStep::Wait { ns };
     let idle = vec![
@@ -276,23 +276,24 @@ fn ages(bench: &mut Bench<'_>) -> Option<Cases> {
         wait(NS_PER_S / 4),
         send(&frame),
         RuleStep::Aged,
-        wait(5 * NS_PER_S / 2),
+        // Cards look for aged rules once in a while: after some three seconds in all.
+        wait(4 * NS_PER_S),
         RuleStep::Aged,
     ];
     Some(vec![idle])
 }
 
 /// Flows of a rule come to its queues, each to one.
-fn rss_of_rule(bench: &mut Bench<'_>) -> Option<Cases> {
-    if bench.queues < 2 {
+fn rss_of_rule(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    if maker.queues < 2 {
         return None;
     }
-    let queues: Vec<u16> = (1..bench.queues.min(3)).collect();
+    let queues: Vec<u16> = (1..maker.queues.min(3)).collect();
     let items = [Item::Eth, Item::Ipv4, Item::Udp].map(ItemMatch::any).to_vec();
     let rule = WrittenRule { group: 0, priority: 1, items, actions: vec![rss(queues)] };
     let mut steps = vec![create(any_rule(0, 2, Action::Drop)), create(rule)];
     for _ in 0..FLOWS {
-        let frame = bench.sample(Item::Udp)?.bytes()?;
+        let frame = maker.sample(Item::Udp)?.bytes()?;
         // A flow has one queue.
         steps.extend([send(&frame), send(&frame)]);
     }
@@ -300,47 +301,47 @@ fn rss_of_rule(bench: &mut Bench<'_>) -> Option<Cases> {
 }
 
 /// A rule with other actions.
-fn replace(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let rule = |queue: Action| Bench::of_source(&sample, u32::MAX, (0, 1), vec![queue]);
+fn replace(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let rule = |queue: Action| CaseMaker::of_source(&sample, u32::MAX, (0, 1), vec![queue]);
     let steps = vec![
         create(any_rule(0, 2, Action::Drop)),
-        create(rule(bench.queue(1))?),
+        create(rule(maker.queue(1))?),
         send(&sample.bytes()?),
-        RuleStep::Replace { rule: 1, with: rule(bench.queue(2))? },
+        RuleStep::Replace { rule: 1, with: rule(maker.queue(2))? },
         send(&sample.bytes()?),
     ];
     Some(vec![steps])
 }
 
 /// The same while frames flow: each meets the old or the new actions.
-fn replace_under_traffic(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
-    let rule = |queue: Action| Bench::of_source(&sample, u32::MAX, (0, 1), vec![queue]);
+fn replace_under_traffic(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
+    let rule = |queue: Action| CaseMaker::of_source(&sample, u32::MAX, (0, 1), vec![queue]);
     let frame = sample.bytes()?;
     let steps = vec![
         create(any_rule(0, 2, Action::Drop)),
-        create(rule(bench.queue(1))?),
+        create(rule(maker.queue(1))?),
         send(&frame),
-        RuleStep::Traffic { frame, frames: TRAFFIC, rule: 1, with: rule(bench.queue(2))? },
+        RuleStep::Traffic { frame, frames: TRAFFIC, rule: 1, with: rule(maker.queue(2))? },
     ];
     Some(vec![steps])
 }
 
 /// A mark of one group is there behind the jump, unless a later one replaces it.
-fn marks(bench: &mut Bench<'_>) -> Option<Cases> {
-    let sample = bench.sample(Item::Ipv4)?;
+fn marks(maker: &mut CaseMaker<'_>) -> Option<Cases> {
+    let sample = maker.sample(Item::Ipv4)?;
     let frame = sample.bytes()?;
     let case = |later: Vec<Action>| {
         let first = vec![Action::Mark(7), Action::Jump(1)];
         let rule = WrittenRule { actions: later, ..any_rule(1, 1, Action::Drop) };
         Some(vec![
             create(any_rule(0, 2, Action::Drop)),
-            create(Bench::of_source(&sample, u32::MAX, (0, 1), first)?),
+            create(CaseMaker::of_source(&sample, u32::MAX, (0, 1), first)?),
             create(rule),
             send(&frame),
         ])
     };
-    let queue = bench.queue(1);
+    let queue = maker.queue(1);
     Some(vec![case(vec![queue.clone()])?, case(vec![Action::Mark(8), queue])?])
 }

@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::actions::changes;
-use super::patterns::match_of;
+use super::patterns::{group_bit, match_of};
 use super::{PlannedCase, PlannedCell, any_rule, cell, create, random_of, send};
 use crate::sample::SampleFrame;
 
@@ -90,8 +90,9 @@ fn frames_like(sample: &SampleFrame, random: &mut Xoshiro256PlusPlus) -> Vec<Vec
         && let Some(image) = sample.image()
     {
         let field = fields[random.random_range(0..fields.len())];
-        let bit = random.random_range(0..field.bits);
-        samples.push(sample.with(field, field.value(&image) ^ 1 << bit));
+        let bit = 1 << random.random_range(0..field.bits);
+        let changed = field.value(&image) ^ bit & !group_bit(sample.item(), field);
+        samples.push(sample.with(field, changed));
     }
     samples.iter().filter_map(SampleFrame::bytes).collect()
 }

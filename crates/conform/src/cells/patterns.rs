@@ -180,6 +180,7 @@ fn frames_of(
             continue;
         }
         for bits in [mask, field.ones() & !mask] {
+            let bits = bits & !group_bit(sample.item(), field);
             if bits != 0 {
                 try_value(value ^ one_bit(bits, random), &mut hits, &mut misses);
                 try_value(value ^ (bits & !(bits >> 1)), &mut hits, &mut misses);
@@ -192,6 +193,12 @@ fn frames_of(
     frames.extend(hits.into_iter().chain(misses));
     frames.extend(others.take(1));
     Some(frames)
+}
+
+/// The bit of a source address that makes it one of a group: no frame has such a source, and
+/// devices may drop it (IEEE 802.3, 3.2.3). Zero for any other field.
+pub(super) fn group_bit(item: Item, field: &Field) -> u128 {
+    if (item, field.name) == (Item::Eth, "src") { 1 << 40 } else { 0 }
 }
 
 /// One of the bits of a number.

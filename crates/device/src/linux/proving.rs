@@ -128,7 +128,7 @@ impl<'t, P: RuleTable> TablePort<'t, P> {
                 false => {
                     let words = P::WORDS;
                     let why = format!("the driver finds the places of {words} itself");
-                    Err(RuleDenial::Device(why))
+                    Err(RuleDenial::Niclab(why))
                 }
             };
         }

@@ -149,7 +149,10 @@ impl<P: RulePort> Attempt<'_, P> {
             return Ok(ProofResult::Wrong(format!("{around}: {what}")));
         }
         let id = self.port.create(&WrittenRule { actions, ..rule.clone() });
-        let id = id.map_err(Staging::Refused)?;
+        let id = id.map_err(|denial| match denial {
+            RuleDenial::Niclab(why) => Staging::NotTried(why),
+            refused => Staging::Refused(refused),
+        })?;
         self.made.push(id);
         let mut hits = Hits::default();
         let result = self.outcome(&probes.hit, probes.miss.as_deref(), (hit, miss), &mut hits)?;

@@ -28,13 +28,16 @@ pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Prof
         samples.iter().filter(|sample| sample.device == device).collect();
     let capacity = capacity(&samples);
     samples.retain(|sample| sample.outcome == Outcome::Measured);
-    let is_occupancy = |sample: &&Sample| occupancy(sample, "saturate").is_some();
-    let measured = samples.iter().copied().filter(is_occupancy).count();
+    let is_disturbed = |sample: &&Sample| {
+        let is_root = occupancy(sample, "saturate").is_some_and(|(groups, _)| groups == 0.0);
+        is_root && sample.marks.contains(&Mark::Disturbed)
+    };
+    let disturbed = samples.iter().copied().filter(is_disturbed).count();
     samples.retain(|sample| !sample.marks.contains(&Mark::Disturbed));
     let seen = CardMeasurements { capacity, ..measurements(source, &samples) };
     if seen.root.is_empty() {
         let again = "`niclab run occupancy --set groups=0`";
-        let reason = match measured {
+        let reason = match disturbed {
             0 => format!("no throughput over the rules of group 0: measure it with {again}"),
             trials => format!(
                 "no throughput over the rules of group 0: its {trials} trials were disturbed, \
