@@ -373,8 +373,11 @@ fn flow_difference(
         Some(StepResult::Frame(seen)) => Some(seen.exit),
         _ => None,
     };
-    let is_same =
-        |step: &RuleStep| matches!(step, RuleStep::Send { frame: other, .. } if other == frame);
+    // By the same rules: another one may have been created meanwhile.
+    let is_same = |step: &RuleStep| {
+        matches!(step, RuleStep::Send { frame: other, wanted: asked, .. }
+            if other == frame && asked == wanted)
+    };
     let (now, first) = (exit_of(at)?, case.steps.iter().position(is_same).and_then(exit_of)?);
     (now != first).then(|| {
         format!("frames of a flow have to go to one queue; they went to {first} and {now}")

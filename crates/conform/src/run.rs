@@ -126,6 +126,7 @@ struct DeviceTrial<'b> {
 }
 
 /// A case that was wrong in every attempt.
+#[derive(Clone)]
 struct WrongCase {
     /// The place of its cell.
     cell: usize,
@@ -371,13 +372,15 @@ impl DeviceTrial<'_> {
             }
             Ok(is_accepted)
         })?;
-        Ok(newest.unwrap_or_else(|| WrongCase {
-            cell: wrong.cell,
-            case: wrong.case.clone(),
-            observation: wrong.observation.clone(),
-            difference: wrong.difference.clone(),
-            explanations: wrong.explanations.clone(),
-        }))
+        let Some(newest) = newest else { return Ok(wrong.clone()) };
+        // It was wrong once, within a short time: it has to be every time, as the whole one.
+        for _ in 1..ATTEMPTS {
+            let (_, verdict) = self.observe_one(&newest.case, EFFECT_AGAIN_NS)?;
+            if !matches!(verdict, CaseVerdict::Wrong(_)) {
+                return Ok(wrong.clone());
+            }
+        }
+        Ok(newest)
     }
 
     /// Enters a fault into the result, and its name into its cells.

@@ -3,7 +3,7 @@
 use niclab_device::rule_case::{RuleCase, RuleStep, WrittenRule};
 use niclab_device::rule_port::fate;
 use niclab_nic::rule::compile;
-use niclab_nic::rule::item::ItemMatch;
+use niclab_nic::rule::item::{IMAGE_LEN, ItemMatch};
 
 /// Makes a case smaller as long as `differs` holds of the smaller one, with at most `tries` of
 /// them.
@@ -41,8 +41,14 @@ fn smaller(case: &RuleCase) -> Vec<RuleCase> {
             all.extend(without_step(case, at));
         }
     }
+    // Without the rule of every frame, frames would go wherever the port's RSS sends them.
+    let is_of_every_frame = |rule: &WrittenRule| {
+        rule.group == 0 && rule.items.iter().all(|item| item.mask == [0; IMAGE_LEN])
+    };
     for at in (0..steps).rev() {
-        if matches!(case.steps[at], RuleStep::Create { .. }) {
+        if let RuleStep::Create { rule, .. } = &case.steps[at]
+            && !is_of_every_frame(rule)
+        {
             all.extend(without_step(case, at));
         }
     }
