@@ -42,7 +42,7 @@ Exit codes:
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
   6    a run or `measure` came to its end and has measured nothing, or, with variants, no
-       device under two of them
+       device under two of them; `conform` could not try a device, or nothing of it is right
   7    `rules check --strict` has found rules to fix, and every file could be used
   8    `compare` has found a regression
   9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card

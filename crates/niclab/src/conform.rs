@@ -50,10 +50,19 @@ pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
         say(&format!("report: {}", path.join(REPORT).display()));
     }
     let wrong: Vec<String> = document.devices.iter().filter_map(accusation).collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::NonConforming { devices: wrong }),
+    let untried: Vec<String> = document.devices.iter().filter_map(untried).collect();
+    match (wrong.is_empty(), untried.is_empty()) {
+        (false, _) => Err(Failure::NonConforming { devices: wrong }),
+        (true, false) => Err(Failure::Untried { devices: untried }),
+        (true, true) => Ok(()),
     }
+}
+
+/// Why nothing is known to be right of a device; `None` where something is.
+fn untried(device: &DeviceConformance) -> Option<String> {
+    let has_right = [CellState::Right, CellState::Late].iter().any(|of| device.count(*of) > 0);
+    let why = device.not_tried.clone().unwrap_or_else(|| "no cell is right".to_owned());
+    (!has_right).then(|| format!("{}: {why}", one_line(&device.device)))
 }
 
 /// What a device has wrong, in a sentence.

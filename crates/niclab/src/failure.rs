@@ -114,6 +114,12 @@ pub enum Failure {
         /// Each, and how much of it.
         devices: Vec<String>,
     },
+    /// Devices whose rules could not be tried, or of which nothing was right.
+    #[error("not tried, or nothing is right: {}", inner_lines(devices))]
+    Untried {
+        /// Each, and why.
+        devices: Vec<String>,
+    },
     /// Messages could not be sent or served.
     #[error("{0}")]
     Echo(#[from] EchoError),
@@ -603,7 +609,7 @@ impl Failure {
             | Failure::Lost { .. }
             | Failure::Metrics { .. } => 9,
             Failure::Card(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
-            Failure::NoAnswer { .. } | Failure::Nothing { .. } => 6,
+            Failure::NoAnswer { .. } | Failure::Nothing { .. } | Failure::Untried { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,

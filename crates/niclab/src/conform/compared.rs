@@ -29,6 +29,9 @@ struct ConformComparison<'a> {
 struct ComparedPair<'a> {
     base: &'a str,
     other: &'a str,
+    /// Why the other one was not tried, where the baseline was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_tried: Option<String>,
     /// The worst first.
     changes: Vec<CellChange>,
     /// Cells that are the same.
@@ -66,7 +69,12 @@ pub fn run(arguments: &CompareArguments, documents: &[ConformDocument]) -> Resul
             let changes = base.1.changes(other.1);
             let same = base.1.cells.len()
                 - changes.iter().filter(|change| change.before.is_some()).count();
-            ComparedPair { base: &base.0, other: &other.0, changes, same }
+            let not_tried = other.1.not_tried.clone().filter(|_| base.1.not_tried.is_none());
+            let (changes, same) = match not_tried {
+                None => (changes, same),
+                Some(_) => (Vec::new(), 0),
+            };
+            ComparedPair { base: &base.0, other: &other.0, not_tried, changes, same }
         })
         .collect();
     let regressions: Vec<String> = compared.iter().filter_map(regression).collect();
@@ -122,6 +130,9 @@ fn pairs<'d>(
 }
 
 fn regression(pair: &ComparedPair<'_>) -> Option<String> {
+    if let Some(why) = &pair.not_tried {
+        return Some(format!("{}: not tried any more: {why}", pair.other));
+    }
     let worse = pair.changes.iter().filter(|change| change.is_worse()).count();
     let wrong = pair
         .changes
@@ -139,6 +150,10 @@ fn print(pairs: &[ComparedPair<'_>], all: bool, out: &mut impl Write) -> io::Res
         let (base, other) = (one_line(pair.base), one_line(pair.other));
         writeln!(out, "{}", wrapped(&format!("baseline {base}"), width))?;
         writeln!(out, "{}", wrapped(&format!("compared {other}"), width))?;
+        if let Some(why) = &pair.not_tried {
+            writeln!(out, "{}", wrapped(&format!("worse: not tried any more: {why}"), width))?;
+            continue;
+        }
         let most = if all { pair.changes.len() } else { CHANGES_MAX };
         for change in pair.changes.iter().take(most) {
             writeln!(out, "{}", wrapped(&words(change), width))?;

@@ -48,8 +48,26 @@ fn json_is_the_document() {
 #[test]
 fn a_device_without_rules_says_so() {
     let ended = call(&["conform", "--device", "model:connectx-5"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.code, Some(6), "{}", ended.err);
     assert_eq!(ended.out, "model:connectx-5: not supported: rules frame by frame\n");
+}
+
+#[test]
+fn a_device_that_cannot_be_tried_any_more_is_a_regression() {
+    let place = scratch();
+    let [before, after] = ["before", "after"].map(|name| place.path().join(name));
+    let mut command = niclab(&["conform", "--items", "udp", "-o"]);
+    command.arg(&before);
+    assert_eq!(run(command).code, Some(0));
+    let mut command = niclab(&["conform", "--device", "model:connectx-5", "-o"]);
+    command.arg(&after);
+    assert_eq!(run(command).code, Some(6));
+    let mut command = niclab(&["compare"]);
+    command.args([&before, &after]);
+    let ended = run(command);
+    assert_eq!(ended.code, Some(REGRESSION), "{}", ended.err);
+    let line = "worse: not tried any more: not supported: rules frame by frame";
+    assert!(ended.out.contains(line), "{}", ended.out);
 }
 
 #[test]
