@@ -502,8 +502,7 @@ static struct niclab_flow_queue *queue_with_room(struct rte_eth_dev *dev, uint32
 		return NULL;
 	if (nl_flow_failed(niclab_queue_check_room(flows, &why), &why, NULL, NULL, error) != 0)
 		return NULL;
-	niclab_queue_push(flows);
-	return flows;
+	return nl_push(dev, queue, error) == 0 ? flows : NULL;
 }
 
 /* Reports an operation that was carried out at once as one of the queue, which has room. */

@@ -167,7 +167,7 @@ impl Control {
         self.card.is_some()
     }
 
-    /// What the modelled card needed for the operations since this was called last.
+    /// The modelled card took this long for the operations since the last call of this function.
     pub fn take_spent(&mut self) -> SpentTime {
         self.card.as_mut().map_or_else(SpentTime::default, ModelledCard::take_spent)
     }
@@ -196,7 +196,7 @@ impl Control {
         })
     }
 
-    /// Handles for rules that do not exist yet, at most so many.
+    /// Reserves at most `count` handles for rules that are created later.
     pub(crate) fn reserve_slots(&mut self, count: usize) -> Vec<u64> {
         let reused = self.free_slots.len().min(count);
         let reused = self.free_slots.drain(self.free_slots.len() - reused..);

@@ -140,7 +140,8 @@ impl IndirectActions {
         })
     }
 
-    /// What the rules of an indirect counter have counted since the last reset; `reset` resets it.
+    /// Packets and bytes that the rules with an indirect counter have counted since the last reset.
+    /// `reset` makes this call one.
     ///
     /// # Errors
     /// `ENOENT`; `EINVAL` for an action of another kind.

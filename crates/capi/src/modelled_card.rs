@@ -39,7 +39,7 @@ struct GroupRules {
     next: Option<u32>,
 }
 
-/// What operations took, nanoseconds.
+/// The time that operations on rules took on a modelled card, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpentTime {
     /// On a core that does nothing else.
@@ -241,7 +241,7 @@ impl ModelledCard {
         self.warm = None;
     }
 
-    /// What operations took since this was called last.
+    /// The operations since the last call of this function took this long.
     pub fn take_spent(&mut self) -> SpentTime {
         std::mem::take(&mut self.spent)
     }

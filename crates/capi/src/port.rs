@@ -131,14 +131,11 @@ impl Port {
         let Queue { pair, pool, tx_too_long, gone, .. } = &mut *queue;
         let region = pool.region().clone();
         let mut burst = Burst::new();
-        let mut too_long = 0;
+        // For each frame that is too long, how many others come before it.
+        let mut too_long = Vec::new();
         for frame in frames.take(burst.capacity()) {
             if frame.len() > FRAME_LEN_MAX {
-                // Those that are taken are the first ones.
-                if !burst.is_empty() {
-                    break;
-                }
-                too_long += 1;
+                too_long.push(burst.len());
                 continue;
             }
             let Some(mut desc) = pool.take() else { break };
@@ -146,12 +143,14 @@ impl Port {
             region.set_len(&mut desc, frame.len() as u16);
             burst.push(desc);
         }
-        *tx_too_long += too_long as u64;
         let taken = burst.len();
         *gone = pair.send(pool, &mut burst).err();
-        let left = burst.len();
+        let sent = taken - burst.len();
         pool.give_all(&mut burst);
-        Ok(taken - left + too_long)
+        // Those behind a frame that was not sent come again.
+        let dropped = too_long.iter().filter(|before| **before <= sent).count();
+        *tx_too_long += dropped as u64;
+        Ok(sent + dropped)
     }
 
     /// The counters of a queue pair.

@@ -45,7 +45,7 @@ pub struct RuleTable {
 /// A table of the NIC, for rules with the same mask and the same actions.
 #[derive(Clone, Debug)]
 struct Fitting {
-    /// Of the NIC whose tables these are: [`Control::successions`].
+    /// The number of the NIC that has these tables ([`Control::successions`]).
     successions: u64,
     pattern: usize,
     actions: usize,

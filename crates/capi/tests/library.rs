@@ -1,5 +1,5 @@
-//! What the library adds to the NIC: handles, indirect actions, operation queues, errors with
-//! places.
+//! The library gives C programs handles, indirect actions, operation queues, and errors that name
+//! the faulty part.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What has to come of a case: the definition of rules, step by step.
+//! The definition of rules predicts the result of each step of a case.
 
 use niclab_device::rule_case::{
     FrameExit, FrameMark, RuleCase, RuleCaseObservation, RuleDenial, RuleStep, StepResult,
@@ -9,22 +9,22 @@ use niclab_nic::rule::Action;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What has to come of a step.
+/// The result that a step has to have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicted {
     /// The step shows nothing.
     Nothing,
-    /// Of a frame.
+    /// One frame was sent.
     Frame(PredictedFrame),
-    /// Of a row of frames: the places where each may come out, before the call and after it.
+    /// Many frames were sent: each may come out in these places, before the call and after it.
     Traffic { before: Vec<FrameExit>, after: Vec<FrameExit> },
-    /// Of a counter: for each step with a frame until then, how often the rule counts it.
+    /// A counter was read: how often the rule counts the frame of each step until then.
     Count { per_frame: Vec<(usize, u64)> },
     /// The rules that are aged.
     Aged(Vec<usize>),
 }
 
-/// What has to come of a frame.
+/// The fate that a frame has to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictedFrame {
     /// Where it may come out.
@@ -45,7 +45,7 @@ struct Simulation {
     queues: u16,
 }
 
-/// What has to come of each step on a device with so many queues. Rules that the device refused
+/// Predicts the result of each step on a device with so many queues. Rules that the device refused
 /// are not there; without an observation it refuses none.
 pub fn predict(
     case: &RuleCase,
@@ -197,7 +197,7 @@ pub fn with_expected(case: &RuleCase, queues: u16) -> RuleCase {
     case
 }
 
-/// What a case has shown.
+/// The judgement of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CaseVerdict {
     /// All of it is as rules mean it.
@@ -217,7 +217,7 @@ pub enum CaseVerdict {
     Wrong(Difference),
 }
 
-/// What differs.
+/// The first difference between a prediction and an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The step that shows it.

@@ -3,6 +3,8 @@
 pub mod compared;
 mod page;
 
+use std::fs;
+
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use niclab_conform::{ConformOptions, conform};
@@ -21,16 +23,20 @@ use crate::tables;
 pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
     devices::check(&arguments.device)?;
     let options = options(arguments);
-    if let Some(path) = &arguments.output
-        && path.exists()
-    {
-        return Err(niclab_result::ResultError::existing(path).into());
-    }
+    let Some(path) = &arguments.output else { return try_all(arguments, &options) };
+    ConformDocument::make_place(path)?;
+    let tried = try_all(arguments, &options);
+    // It is empty where nothing was written.
+    let _ = fs::remove_dir(path);
+    tried
+}
+
+fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(), Failure> {
     let started = Timestamp::now().to_string();
     let mut results = Vec::new();
     for (device, bed) in devices::open(&arguments.device)? {
         if let Ok(mut bed) = bed {
-            results.push(tried(&device.name, &mut *bed, &options)?);
+            results.push(tried(&device.name, &mut *bed, options)?);
         }
     }
     let document = ConformDocument {

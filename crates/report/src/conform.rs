@@ -2,8 +2,8 @@
 
 use askama::Template;
 use niclab_result::conform::{
-    CellState, ConformCell, ConformDocument, ConformFault, ConformLimit, ConformPart,
-    DeviceConformance,
+    CellState, CellWords, ConformCell, ConformDocument, ConformFault, ConformLimit, ConformPart,
+    DeviceConformance, cell_name, distinct,
 };
 
 use crate::ReportError;
@@ -93,7 +93,7 @@ fn view(at: usize, device: &DeviceConformance) -> DeviceView<'_> {
             matrix(device, ConformPart::Actions, "Items by actions"),
             matrix(device, ConformPart::Behaviours, "Rules together, and in time"),
         ],
-        limits: device.limits.iter().map(limit).collect(),
+        limits: device.limits.iter().map(ConformLimit::to_string).collect(),
         said: said(device),
         faults: device.faults.iter().map(fault).collect(),
     }
@@ -128,16 +128,6 @@ fn cell_view(cell: Option<&ConformCell>) -> CellView {
     }
 }
 
-fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut all: Vec<&str> = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
-}
-
 fn class(state: CellState) -> &'static str {
     match state {
         CellState::Right => "right",
@@ -149,36 +139,18 @@ fn class(state: CellState) -> &'static str {
     }
 }
 
-fn limit(limit: &ConformLimit) -> String {
-    let value = match (limit.value, limit.at_least) {
-        (None, _) => "none".to_owned(),
-        (Some(value), true) => format!("at least {value}"),
-        (Some(value), false) => value.to_string(),
-    };
-    let words = limit.words.as_ref().map_or(String::new(), |words| format!("; then: {words}"));
-    format!("{}: {value}{words}", limit.name)
-}
-
-fn name(row: &str, column: &str) -> String {
-    if column.is_empty() { row.to_owned() } else { format!("{row}/{column}") }
-}
-
-/// The words of cells that are neither right nor wrong, each once.
 fn said(device: &DeviceConformance) -> Vec<SaidView<'_>> {
-    let mut all: Vec<SaidView<'_>> = Vec::new();
-    for cell in device.cells.iter().filter(|cell| cell.state != CellState::Wrong) {
-        let Some(words) = cell.words.as_deref() else { continue };
-        let (state, place) = (cell.state.words(), name(&cell.row, &cell.column));
-        match all.iter_mut().find(|known| known.state == state && known.words == words) {
-            Some(known) => known.cells = format!("{}, {place}", known.cells),
-            None => all.push(SaidView { state, words, cells: place }),
-        }
-    }
-    all
+    let view = |CellWords { state, words, cells }| SaidView {
+        state: state.words(),
+        words,
+        cells: cells.join(", "),
+    };
+    device.words().into_iter().map(view).collect()
 }
 
 fn fault(fault: &ConformFault) -> FaultView<'_> {
-    let cells: Vec<String> = fault.cells.iter().map(|(row, column)| name(row, column)).collect();
+    let cells: Vec<String> =
+        fault.cells.iter().map(|(row, column)| cell_name(row, column)).collect();
     FaultView { fault, cells: cells.join(", "), steps: fault.steps.join("\n") }
 }
 

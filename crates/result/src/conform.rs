@@ -1,5 +1,6 @@
 //! The document of `niclab conform`: what devices did with rules, cell by cell.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -31,16 +32,24 @@ pub struct ConformDocument {
 const CONFORM_LEN_MAX: u64 = 64 << 20;
 
 impl ConformDocument {
-    /// Writes it and its report into a directory that is made for it.
+    /// Makes the directory for one, before anything is tried.
     ///
     /// # Errors
     /// [`ResultError::Exists`] and its like for a path that is taken; [`ResultError::Full`],
     /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
-    pub fn write(&self, path: &Path, report: &str) -> Result<(), ResultError> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(|error| ResultError::of(parent, error))?;
+    pub fn make_place(path: &Path) -> Result<(), ResultError> {
+        if path.exists() {
+            return Err(ResultError::existing(path));
         }
-        fs::create_dir(path).map_err(|error| ResultError::of(path, error))?;
+        fs::create_dir_all(path).map_err(|error| ResultError::of(path, error))
+    }
+
+    /// Writes it and its report into a directory ([`ConformDocument::make_place`]).
+    ///
+    /// # Errors
+    /// [`ResultError::Absent`] and its like for the directory; [`ResultError::Full`],
+    /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
+    pub fn write(&self, path: &Path, report: &str) -> Result<(), ResultError> {
         let folder = Folder::open(path)?;
         let damaged = |reason: serde_json::Error| ResultError::Damaged {
             path: folder.place(CONFORM),
@@ -258,7 +267,63 @@ impl CellChange {
     }
 }
 
+/// The name of a cell: its row, and its column where it has one.
+pub fn cell_name(row: &str, column: &str) -> String {
+    if column.is_empty() { row.to_owned() } else { format!("{row}/{column}") }
+}
+
+/// Names in the order of their first use, each once.
+pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+/// `rules of ipv4 src: at least 4096`; what the device says to more stands behind `then`.
+impl fmt::Display for ConformLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        match (self.value, self.at_least) {
+            (None, _) => f.write_str("none")?,
+            (Some(value), true) => write!(f, "at least {value}")?,
+            (Some(value), false) => write!(f, "{value}")?,
+        }
+        self.words.as_ref().map_or(Ok(()), |words| write!(f, "; then: {words}"))
+    }
+}
+
+/// Words of a driver or of niclab, and the cells that they are about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellWords<'a> {
+    /// The state of these cells.
+    pub state: CellState,
+    /// The words.
+    pub words: &'a str,
+    /// The names of the cells.
+    pub cells: Vec<String>,
+}
+
 impl DeviceConformance {
+    /// The words of cells that are not wrong, each once, the worst state first. Faults have the
+    /// words of those that are.
+    pub fn words(&self) -> Vec<CellWords<'_>> {
+        let mut all: Vec<CellWords<'_>> = Vec::new();
+        for cell in self.cells.iter().filter(|cell| cell.state != CellState::Wrong) {
+            let Some(words) = cell.words.as_deref() else { continue };
+            let (state, name) = (cell.state, cell_name(&cell.row, &cell.column));
+            match all.iter_mut().find(|known| known.state == state && known.words == words) {
+                Some(known) => known.cells.push(name),
+                None => all.push(CellWords { state, words, cells: vec![name] }),
+            }
+        }
+        all.sort_by_key(|words| std::cmp::Reverse(words.state));
+        all
+    }
+
     /// How many cells have a state.
     pub fn count(&self, state: CellState) -> usize {
         self.cells.iter().filter(|cell| cell.state == state).count()
@@ -356,10 +421,11 @@ mod tests {
             seed: 1,
             devices: vec![device(&[("eth", CellState::PartlyRefused)])],
         };
+        ConformDocument::make_place(&path).unwrap();
         document.write(&path, "<p>").unwrap();
         assert_eq!(ConformDocument::read(&path).unwrap(), Some(document.clone()));
         assert_eq!(fs::read_to_string(path.join(REPORT)).unwrap(), "<p>");
-        assert!(document.write(&path, "").unwrap_err().is_taken());
+        assert!(ConformDocument::make_place(&path).unwrap_err().is_taken());
         assert_eq!(ConformDocument::read(parent.path()).unwrap(), None);
         let later = r#"{"schema": 99, "program": "niclab 9"}"#;
         fs::write(path.join(CONFORM), later).unwrap();

@@ -36,8 +36,8 @@ pub struct niclab_spent {
     pub alone_ns: f64,
     /// On a core that forwards packets too.
     pub beside_ns: f64,
-    /// Of each frame from now on, in the classifier, if default rules alone match it; 0 where it is
-    /// unknown.
+    /// The classifier takes this long for each frame from now on that only default rules match. 0:
+    /// the profile does not say.
     pub frame_ns: f64,
 }
 

@@ -40,7 +40,7 @@ const BEHAVIOURS: [(&str, Make); 13] = [
     ("marks across a jump", marks),
 ];
 
-/// What cases are made of.
+/// Makes the samples and rules of cases.
 struct CaseMaker<'r> {
     queues: u16,
     random: &'r mut Xoshiro256PlusPlus,

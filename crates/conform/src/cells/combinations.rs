@@ -18,7 +18,7 @@ const RULES_MAX: usize = 5;
 /// Actions of a rule beside its fate, at most.
 const ACTIONS_MAX: usize = 3;
 
-/// What may be combined: items with a form of mask, and items with an action.
+/// The parts that a combination may have, because the device does them right one by one.
 #[derive(Clone, Debug, Default)]
 pub struct Combinable {
     /// Items and forms.

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use niclab_result::conform::{CellChange, CellState, ConformDocument, DeviceConformance};
+use niclab_result::conform::{
+    CellChange, CellState, ConformDocument, DeviceConformance, cell_name,
+};
 use serde::Serialize;
 
-use super::page::cell_name;
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
 use crate::output::{json, one_line, stdout};

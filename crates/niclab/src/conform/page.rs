@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use niclab_result::conform::{
-    CellState, ConformCell, ConformDocument, ConformFault, ConformLimit, ConformPart,
-    DeviceConformance,
+    CellState, CellWords, ConformCell, ConformDocument, ConformFault, ConformPart,
+    DeviceConformance, cell_name, distinct,
 };
 
 use crate::output::one_line;
@@ -130,30 +130,18 @@ impl MatrixPage<'_> {
             return Ok(());
         }
         writeln!(out, "\nlimits")?;
-        self.device.limits.iter().try_for_each(|limit| self.line(out, &limit_words(limit)))
+        self.device.limits.iter().try_for_each(|limit| self.line(out, &limit.to_string()))
     }
 
     /// The words of cells that are not right, each once with its cells.
     fn words(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut said: Vec<((CellState, &str), Vec<String>)> = Vec::new();
-        for cell in &self.device.cells {
-            let Some(words) = cell.words.as_deref().filter(|_| cell.state != CellState::Wrong)
-            else {
-                continue;
-            };
-            let place = cell_name(&cell.row, &cell.column);
-            match said.iter_mut().find(|(known, _)| *known == (cell.state, words)) {
-                Some((_, places)) => places.push(place),
-                None => said.push(((cell.state, words), vec![place])),
-            }
-        }
+        let said = self.device.words();
         if said.is_empty() {
             return Ok(());
         }
         writeln!(out)?;
-        said.sort_by_key(|((state, _), _)| std::cmp::Reverse(*state));
-        for ((state, words), places) in said {
-            let text = format!("{}: {}: {words}", state.words(), listed(&places));
+        for CellWords { state, words, cells } in said {
+            let text = format!("{}: {}: {words}", state.words(), listed(&cells));
             self.line(out, &text)?;
         }
         Ok(())
@@ -192,22 +180,6 @@ fn letter(cells: &[&ConformCell], row: &str, column: &str) -> char {
     cell.map_or(' ', |cell| cell.state.letter())
 }
 
-/// Names in the order of their first use.
-fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut all: Vec<&str> = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
-}
-
-/// A cell in words.
-pub fn cell_name(row: &str, column: &str) -> String {
-    if column.is_empty() { row.to_owned() } else { format!("{row}/{column}") }
-}
-
 fn listed(places: &[String]) -> String {
     let shown = places.iter().take(PLACES_MAX).cloned().collect::<Vec<_>>().join(", ");
     match places.len().saturating_sub(PLACES_MAX) {
@@ -218,14 +190,4 @@ fn listed(places: &[String]) -> String {
 
 fn late(cell: &ConformCell) -> String {
     cell.late_ns.map_or(String::new(), |ns| format!(" ({:.1} ms late)", ns as f64 / 1e6))
-}
-
-fn limit_words(limit: &ConformLimit) -> String {
-    let value = match (limit.value, limit.at_least) {
-        (None, _) => "none".to_owned(),
-        (Some(value), true) => format!("at least {value}"),
-        (Some(value), false) => value.to_string(),
-    };
-    let words = limit.words.as_ref().map_or(String::new(), |words| format!("; then: {words}"));
-    format!("{}: {value}{words}", limit.name)
 }

@@ -96,6 +96,7 @@ fn compare_lists_the_cells_that_changed_and_stops_at_worse_ones() {
     let mut document = ConformDocument::read(&before).unwrap().unwrap();
     let cell = document.devices[0].cells.iter_mut().find(|cell| cell.column == "bits").unwrap();
     (cell.state, cell.words) = (CellState::Wrong, Some("ignores the mask of udp src".to_owned()));
+    ConformDocument::make_place(&after).unwrap();
     document.write(&after, "").unwrap();
     let compare = |one: &std::path::Path, two: &std::path::Path, more: &[&str]| {
         let mut command = niclab(&["compare"]);
