@@ -430,8 +430,8 @@ struct niclab_spent {
   double alone_ns;
   // On a core that forwards packets too.
   double beside_ns;
-  // Of each frame from now on, in the classifier, if default rules alone match it; 0 where it is
-  // unknown.
+  // The classifier takes this long for each frame from now on that only default rules match. 0:
+  // the profile does not say.
   double frame_ns;
 };
 
