@@ -144,7 +144,7 @@ download() {
 unpack_servers() {
     local part=$servers.part log=$target/servers.log libraries=() linked
     [ $# -gt 0 ] || return 0
-    say "missing for some experiments on applications: $*"
+    say "missing for some experiments or tests: $*"
     if ! have apt-get || ! have dpkg-deb; then
         say "no apt-get here; install them by your system's own means"
         return 1
@@ -163,7 +163,7 @@ unpack_servers() {
         return 1
     fi
     # ldd fails where one of the files is a script.
-    linked=$(ldd "$part"/usr/bin/* 2>/dev/null || true)
+    linked=$(ldd "$part"/usr/bin/* "$part"/usr/sbin/* 2>/dev/null || true)
     if [[ $linked == *'not found'* ]]; then
         mapfile -t libraries < <(for package in "$part"/packages/*.deb; do
             dpkg-deb -f "$package" Depends
@@ -239,6 +239,12 @@ want_talkers() {
     # memcached's own test programs, as clients of `niclab kvs`.
     have memccapable || packages+=(libmemcached-tools)
     install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
+}
+
+# A server of ssh for tests of devices on other hosts, which start it on loopback.
+want_sshd() {
+    have_daemon sshd || [ -x "$servers/usr/sbin/sshd" ] || unpack_servers openssh-server || return 1
+    have ssh || install_packages optional "devices of other hosts" openssh-client
 }
 
 # Files of a kernel's packages that scripts/guest needs: the kernel, and modules that network tests or

@@ -11,7 +11,7 @@ mod requests;
 mod setup;
 mod task;
 
-pub use self::about::{DeviceInfo, Fact, PathNode};
+pub use self::about::{DeviceInfo, Fact, HostEnvironment, PathNode};
 pub use self::breakdown::{BreakdownObservation, BreakdownParts, BreakdownTerm};
 pub use self::error::DeviceError;
 pub use self::hosts::{

@@ -8,6 +8,7 @@ pub mod address;
 pub mod capability;
 pub mod cases;
 pub mod control;
+mod conversation;
 pub mod cores;
 pub mod dpdk;
 pub mod energy;
@@ -22,6 +23,7 @@ mod processing;
 pub mod program;
 pub mod proof;
 pub mod realtime;
+pub mod remote;
 pub mod rule_case;
 pub mod rule_port;
 mod scratch;
@@ -33,8 +35,8 @@ pub mod usage;
 
 pub use face::{
     Application, BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, DeviceInfo,
-    Energy, Fact, Family, Function, Host, LinkUse, Observation, PathNode, Processing,
-    ProgramObservation, ProofResult, Receive, RequestsObservation, RoundTrips,
+    Energy, Fact, Family, Function, Host, HostEnvironment, LinkUse, Observation, PathNode,
+    Processing, ProgramObservation, ProofResult, Receive, RequestsObservation, RoundTrips,
     RoundTripsObservation, RuleBlock, RuleProof, Setup, SetupReport, StreamObservation, Streaming,
     Task, Testbed, WorstCase,
 };
@@ -54,23 +56,39 @@ pub use serving::{BusTraffic, Serving, StepTime, StoreObservation};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 
-/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…`, `peer:…` or `swx`.
+/// Kinds of devices: what a name begins with, up to its colon.
+const KINDS: [&str; 8] = ["soft", "model", "linux", "linux-xdp", "linux-tc", "dpdk", "peer", "swx"];
+
+/// The kind of a device of this host.
+fn kind(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(kind, _)| kind)
+}
+
+/// Whether a name begins as those of this host's devices do.
+pub(crate) fn is_device_name(name: &str) -> bool {
+    KINDS.contains(&kind(name))
+}
+
+/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…`, `peer:…` or `swx`, or
+/// one of another host with the `niclab` that is installed there ([`remote`]).
 ///
 /// # Errors
 /// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    match name.split_once(':').map_or(name, |(kind, _)| kind) {
+    match kind(name) {
         "soft" if name == "soft" => Ok(Box::new(soft::Soft::open()?)),
         "model" => model::open(name),
         "linux" | "linux-xdp" | "linux-tc" => linux::open(name),
         "dpdk" => dpdk::open(name),
         "peer" => peer::open(name),
         "swx" => swx::open(name),
+        _ if remote::is_remote(name) => remote::open(name, &remote::AgentStart::default()),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
             reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \
                      linux-xdp:veth, linux-xdp:IFACE,IFACE, linux-tc:veth, linux-tc:IFACE,IFACE, \
-                     dpdk:EAL-ARGUMENTS, peer:ADDRESS, swx and swx:DIRECTORY"
+                     dpdk:EAL-ARGUMENTS, peer:ADDRESS, swx and swx:DIRECTORY; on another host \
+                     ssh://HOST=DEVICE and exec:COMMAND=DEVICE"
                 .to_owned(),
         }),
     }

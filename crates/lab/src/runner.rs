@@ -327,6 +327,10 @@ impl<'a> Runner<'a> {
             if is_set_up.is_none() {
                 self.refer()?;
                 self.worked_s += estimate_s;
+            }
+            // A trial that was interrupted leaves no set-up to the next.
+            let has_setup = self.states[visit.device].setup.is_some();
+            if is_set_up.is_none_or(|is_set_up| is_set_up && !has_setup) {
                 let point = setup_point(&trial.point);
                 let at = MeasuredPoint { trial: SETUP, point: &point, ..place };
                 // Where it fails the frame size may be why: the whole point is named.

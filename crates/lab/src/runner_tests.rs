@@ -204,6 +204,26 @@ fn a_device_that_breaks_is_recorded_and_the_others_go_on() {
 }
 
 #[test]
+fn an_interrupted_trial_fails_alone_and_three_in_a_row_end_the_device() {
+    let set = ["groups=0", "rules=0,1,100", "frame=64"];
+    for (interrupted, failures) in [(2..3, 1), (2..4, 2), (2..5, 3), (2..9, 3)] {
+        let nature = Nature { interrupted: interrupted.clone(), ..Nature::default() };
+        let mut bench = Bench::new(vec![nature], &set, 2);
+        bench.execute();
+        let outcomes = bench.store.samples.iter().filter(|sample| sample.trial != SETUP);
+        let outcomes: Vec<&Outcome> = outcomes.map(|sample| &sample.outcome).collect();
+        let failed = outcomes.iter().filter(|of| matches!(of, Outcome::Failed { .. })).count();
+        assert_eq!(failed, failures, "{interrupted:?}");
+        let is_dropped =
+            matches!(outcomes[outcomes.len() - 1], Outcome::Failed { dropped: true, .. });
+        assert_eq!(is_dropped, failures == 3, "{interrupted:?}: {outcomes:?}");
+        if failures < 3 {
+            assert_eq!(outcomes.len(), bench.run.experiments[0].trials.len() * 2);
+        }
+    }
+}
+
+#[test]
 fn a_run_that_measured_nothing_says_so_and_one_device_that_did_is_enough() {
     let set = ["groups=1", "rules=16", "frame=64"];
     let lacks = |what| Nature { not_supported: vec![what], ..Nature::default() };

@@ -61,6 +61,8 @@ pub struct Nature {
     pub frame_len_max: u16,
     /// Works for so many trials.
     pub trials_max: u32,
+    /// The way to it breaks in these trials, and is back with the next set-up.
+    pub interrupted: std::ops::Range<u32>,
     /// Every so many-th trial is one long stall.
     pub stall_every: u32,
     /// Stalls of the sink begin in this share of the steps of a trial.
@@ -95,6 +97,7 @@ impl Default for Nature {
             latency_ns: 2_000,
             frame_len_max: u16::MAX,
             trials_max: u32::MAX,
+            interrupted: 0..0,
             stall_every: u32::MAX,
             stall_share: 0.0,
             tells_idle: false,
@@ -112,6 +115,8 @@ pub struct Simulated {
     pub nature: Nature,
     pub setups: u32,
     pub trials: u32,
+    /// The way to it is broken until the next set-up.
+    is_away: bool,
     /// Shortest of the longest frames it was set up for, bytes with FCS.
     pub frame_len_max: u16,
     groups: Vec<u64>,
@@ -144,6 +149,7 @@ impl Simulated {
             nature,
             setups: 0,
             trials: 0,
+            is_away: false,
             frame_len_max: u16::MAX,
             groups: Vec::new(),
             changed: 0,
@@ -185,6 +191,7 @@ impl Testbed for Simulated {
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.setups += 1;
+        self.is_away = false;
         self.frame_len_max = self.frame_len_max.min(setup.frame_len_max);
         if self.lacks("rules") && !setup.rules.is_empty() {
             return Err(DeviceError::lacks("rules"));
@@ -241,6 +248,14 @@ impl Simulated {
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
             return Err(DeviceError::Broken { device, reason: "it went away".into() });
+        }
+        if self.is_away {
+            return Err(DeviceError::BadPlan { reason: "it was not set up anew".into() });
+        }
+        if self.nature.interrupted.contains(&self.trials) {
+            self.is_away = true;
+            let device = self.about.name.clone();
+            return Err(DeviceError::Interrupted { device, reason: "the way broke".into() });
         }
         if self.lacks("latency") && load.rate != Rate::Saturate {
             return Err(DeviceError::lacks("latency"));

@@ -158,6 +158,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure devices of this host for a niclab on another one, which starts it
+    ///
+    /// It answers requests on standard input with lines of JSON on standard output, and ends with
+    /// its input. `--device ssh://HOST=DEVICE` starts it on that host.
+    Agent,
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
@@ -776,6 +781,10 @@ pub struct ConformArguments {
     /// A device, such as soft or dpdk:--vdev=net_tap0; may be given again
     #[arg(long, value_name = "DEVICE", default_value = "soft")]
     pub device: Vec<String>,
+    /// Copy this program to the hosts of `ssh://HOST=DEVICE` and `exec:COMMAND=DEVICE` for the time
+    /// of the test, in place of the niclab that is installed there
+    #[arg(long)]
+    pub deploy: bool,
     /// Seed of rules and frames
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -836,11 +845,17 @@ pub struct RunArguments {
     #[arg(long, conflicts_with = "experiments")]
     pub all: bool,
 
-    /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, dpdk:EAL-ARGUMENTS or swx; may
-    /// be given again [default: soft, linux:veth and model:connectx-5; beyond the grid `short` also
-    /// dpdk:--vdev=net_ring0 and swx; as far as they are here]
+    /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, dpdk:EAL-ARGUMENTS or swx, here
+    /// or on another host by ssh://HOST=DEVICE or exec:COMMAND=DEVICE; may be given again [default:
+    /// soft, linux:veth and model:connectx-5; beyond the grid `short` also dpdk:--vdev=net_ring0
+    /// and swx; as far as they are here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
+
+    /// Copy this program to the hosts of `ssh://HOST=DEVICE` and `exec:COMMAND=DEVICE` for the time
+    /// of the run, in place of the niclab that is installed there
+    #[arg(long)]
+    pub deploy: bool,
 
     /// Result directory, which must not exist [default: results/DATE-TIME]
     #[arg(short, long, value_name = "DIR")]

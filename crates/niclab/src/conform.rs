@@ -34,7 +34,7 @@ pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
 fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(), Failure> {
     let started = Timestamp::now().to_string();
     let mut results = Vec::new();
-    for (device, bed) in devices::open(&arguments.device)? {
+    for (device, bed) in devices::open(&arguments.device, &devices::agents(arguments.deploy)?)? {
         if let Ok(mut bed) = bed {
             results.push(tried(&device.name, &mut *bed, options)?);
         }

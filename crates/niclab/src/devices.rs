@@ -1,5 +1,6 @@
 //! Opening devices by name.
 
+use niclab_device::remote::{self, AgentStart};
 use niclab_device::{DeviceError, DeviceInfo, Testbed, model};
 use niclab_lab::run::RunDevice;
 
@@ -31,8 +32,10 @@ pub type Opened = (RunDevice, OpenBed);
 
 /// Opens each device; one that cannot be opened is left out with a word on the screen, as long as
 /// another can. A name that is no device's is a slip of the keyboard: nothing is opened then.
-pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
-    let opened = names.iter().map(|name| open_one(name));
+///
+/// `start` says how devices of other hosts are reached.
+pub fn open(names: &[String], start: &AgentStart) -> Result<Vec<Opened>, Failure> {
+    let opened = names.iter().map(|name| open_one(name, start));
     let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
     if opened.iter().all(|(_, bed)| bed.is_err()) {
         let reasons = opened.into_iter().filter_map(|(_, bed)| bed.err()).collect();
@@ -46,9 +49,19 @@ pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
     Ok(opened)
 }
 
-fn open_one(name: &str) -> Result<Opened, Failure> {
+/// How the agents of other hosts are started: with a copy of this program, where `deploy` is given.
+pub fn agents(deploy: bool) -> Result<AgentStart, Failure> {
+    let deployed = if deploy { Some(std::env::current_exe()?) } else { None };
+    Ok(AgentStart { deployed })
+}
+
+fn open_one(name: &str, start: &AgentStart) -> Result<Opened, Failure> {
     let name = name.to_owned();
-    match niclab_device::open(&name) {
+    let opened = match remote::is_remote(&name) {
+        true => remote::open(&name, start),
+        false => niclab_device::open(&name),
+    };
+    match opened {
         Ok(bed) => {
             let about = bed.about().clone();
             Ok((RunDevice { name, variant: None, absent: None, about }, Ok(bed)))

@@ -4,11 +4,27 @@ use std::fs;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use niclab_lab::run::RunDevice;
 use niclab_result::{Environment, SCHEMA};
 
 /// Reads the facts that bear on a measurement. What cannot be read is left out.
 pub fn read() -> Environment {
     Environment { schema: SCHEMA, facts: facts(), noise: noise() }
+}
+
+/// Adds the facts and the noise of other hosts, each behind its place.
+pub fn add_hosts(environment: &mut Environment, devices: &[RunDevice]) {
+    let mut known = Vec::new();
+    for host in devices.iter().filter_map(|device| device.about.environment.as_deref()) {
+        if !known.contains(&host.place.as_str()) {
+            known.push(host.place.as_str());
+            let place = &host.place;
+            let facts = host.facts.iter();
+            let facts = facts.map(|fact| (format!("{place}: {}", fact.name), fact.value.clone()));
+            environment.facts.extend(facts);
+            environment.noise.extend(host.noise.iter().map(|noise| format!("{place}: {noise}")));
+        }
+    }
 }
 
 fn text(path: &str) -> Option<String> {

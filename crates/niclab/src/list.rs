@@ -59,7 +59,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 9] = [
+const DEVICES: [(&str, &str); 11] = [
     ("soft               ", "our software NIC, under a clocked wire"),
     (
         "model:PROFILE      ",
@@ -72,4 +72,9 @@ const DEVICES: [(&str, &str); 9] = [
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),
     ("peer:ADDRESS       ", "another host, where `niclab serve echo` or a server of requests runs"),
     ("swx                ", "DPDK's SWX pipeline, for programs alone (benches/peers/build)"),
+    (
+        "ssh://HOST=DEVICE  ",
+        "a device of another host, where niclab is installed or --deploy puts it",
+    ),
+    ("exec:COMMAND=DEVICE", "the same by another way than ssh: exec:ip netns exec b=linux:a,b"),
 ];

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod advise;
+mod agent;
 mod arguments;
 mod baseline;
 mod compare;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
 fn command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Advise { device, workload, json } => advise::run(&device, &workload, json),
+        Command::Agent => agent::run(),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),

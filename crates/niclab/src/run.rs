@@ -188,6 +188,7 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
         (false, _) => arguments.device.clone(),
     };
     devices::check(&names)?;
+    let agents = devices::agents(arguments.deploy)?;
     let unopened = names.iter().map(|name| unopened(name)).collect();
     let planned = resolve(PROGRAM, &specs, &overrides, unopened)?;
     if let Some(earlier) = &earlier {
@@ -195,7 +196,7 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     }
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let (mut described, beds): (Vec<RunDevice>, Vec<_>) =
-        devices::open(&names)?.into_iter().unzip();
+        devices::open(&names, &agents)?.into_iter().unzip();
     tune::note(&tuned, &mut described);
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
     run.baseline = earlier.as_ref().map(|earlier| earlier.path());
@@ -207,6 +208,7 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     meet(&mut run);
     let mut directory = directory(arguments)?;
     let mut environment = environment::read();
+    environment::add_hosts(&mut environment, &run.devices);
     if run.estimate_s() > PREFLIGHT_FROM_S {
         preflight::watch_cores(&mut environment);
     }
@@ -318,7 +320,9 @@ fn resumed(path: &Path, arguments: &RunArguments) -> Result<Prepared, Failure> {
     }
     let names: Vec<String> = run.asked().into_iter().map(str::to_owned).collect();
     let tuned = if run.tune { tune::devices(&names)? } else { Vec::new() };
-    let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
+    let agents = devices::agents(arguments.deploy)?;
+    let (opened, beds): (Vec<RunDevice>, Vec<_>) =
+        devices::open(&names, &agents)?.into_iter().unzip();
     if run.rejoin(&opened) || arguments.baseline.is_some() {
         directory.write_run(&run.to_toml()?)?;
     }

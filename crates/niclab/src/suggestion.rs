@@ -10,7 +10,7 @@ const DEVICES: [&str; 6] =
     ["soft", "linux:veth", "linux-xdp:veth", "linux-tc:veth", "dpdk:--vdev=net_ring0", "swx"];
 
 /// Kinds of devices whose names go on after a colon.
-const KINDS: [&str; 7] = ["model", "linux", "linux-xdp", "linux-tc", "dpdk", "peer", "swx"];
+const KINDS: [&str; 8] = ["model", "linux", "linux-xdp", "linux-tc", "dpdk", "peer", "swx", "exec"];
 
 /// The experiment that was meant, in words behind a message; empty where none is near.
 pub fn experiment(name: &str) -> String {

@@ -110,6 +110,8 @@ mod tests {
             "model:/tmp/his.toml",
             "model:connectx-5.toml",
             "peer:192.0.2.7",
+            "ssh://dut=soft",
+            "exec:reboot=soft",
             "soft ",
             "",
         ] {

@@ -43,6 +43,20 @@ pub struct DeviceInfo {
     /// Line rate of a port, Gbps L1; `None` where it has none, or does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_gbps: Option<f64>,
+    /// Its host, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Box<HostEnvironment>>,
+}
+
+/// Another host that has a part in a measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostEnvironment {
+    /// How it is reached: `ssh://dut`. Its agent leaves this empty.
+    pub place: String,
+    /// Its name, processor, kernel, governor, …: name and value in reading order.
+    pub facts: Vec<Fact>,
+    /// Sources of noise there, each with its remedy.
+    pub noise: Vec<String>,
 }
 
 impl DeviceInfo {

@@ -72,6 +72,14 @@ pub enum DeviceError {
         /// The field and what would be right.
         reason: String,
     },
+    /// The way to the device broke in mid-trial. It needs another set-up, and may work then.
+    #[error("{device} was interrupted: {reason}")]
+    Interrupted {
+        /// The device.
+        device: String,
+        /// What broke.
+        reason: String,
+    },
     /// The device stopped working.
     #[error("{device} failed: {reason}")]
     Broken {

@@ -5,6 +5,7 @@ use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};
 
 use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
+use crate::variants::FAILURES_MAX;
 
 /// The message of a trial in which no frame was due.
 pub(super) const NOTHING_DUE: &str = "no frame was due in the measured part: the machine took \
@@ -58,6 +59,7 @@ impl Runner<'_> {
             DeviceError::BadLoad { .. }
             | DeviceError::BadPlan { .. }
             | DeviceError::Silent { .. } => failed(error.to_string()),
+            DeviceError::Interrupted { .. } => return self.record_interruption(place, error),
             _ => {
                 let MeasuredPoint { device, trial, repeat, point } = place;
                 return self.drop_device(*device, error.to_string(), trial, *repeat, point);
@@ -65,6 +67,26 @@ impl Runner<'_> {
         };
         let sample = self.sample(place, outcome);
         self.keep(place.device, sample, None)
+    }
+
+    /// Notes a trial in which the way to the device broke: the next one begins with a set-up. After
+    /// some in a row the device is left out.
+    fn record_interruption(
+        &mut self,
+        place: &MeasuredPoint<'_>,
+        error: DeviceError,
+    ) -> Result<(), ResultError> {
+        for at in self.siblings(place.device) {
+            self.states[at].setup = None;
+        }
+        self.states[place.device].failures += 1;
+        let MeasuredPoint { device, trial, repeat, point } = *place;
+        if self.states[device].failures >= FAILURES_MAX {
+            let reason = format!("{error} ({FAILURES_MAX} times in a row)");
+            return self.drop_device(device, reason, trial, repeat, point);
+        }
+        let sample = self.sample(place, failed(error.to_string()));
+        self.keep(device, sample, None)
     }
 
     pub(super) fn drop_device(
@@ -120,6 +142,7 @@ impl Runner<'_> {
         self.order += 1;
         if measures(&sample) {
             self.measured.insert(device);
+            self.states[device].failures = 0;
         }
         let (done_ratio, remaining_s) = self.outlook();
         self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });

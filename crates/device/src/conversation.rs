@@ -1,0 +1,239 @@
+//! A process that is asked on its standard input and answers on its standard output: one JSON
+//! document a line, each way. Each of its failures is an error with a reason, never a hang.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::face::DeviceError;
+
+/// Lines of the process's messages that an error may quote.
+const QUOTED_LINES_MAX: usize = 6;
+
+/// Longest answer; a histogram is some tens of kilobytes.
+const ANSWER_LEN_MAX: u64 = 64 << 20;
+
+/// Longest part of a message that is read as one line.
+const MESSAGE_LEN_MAX: u64 = 4096;
+
+/// AnswerLines that wait to be read; the process waits with more.
+const ANSWERS_MAX: usize = 4;
+
+/// How long the readers may take to see the end of a process that has ended.
+const READERS_MAX: Duration = Duration::from_millis(200);
+
+/// How often an end is looked for.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The process while it runs; ended and reaped with this value.
+pub(crate) struct Conversation {
+    /// The device, for messages.
+    device: String,
+    /// What the process is called in messages.
+    program: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: Option<Receiver<io::Result<String>>>,
+    messages: Arc<Mutex<VecDeque<String>>>,
+    readers: Vec<JoinHandle<()>>,
+    /// How long the process may take to end once its input has.
+    grace: Duration,
+}
+
+impl Conversation {
+    /// Starts `command`, which messages call `program`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start(
+        mut command: Command,
+        (device, program): (&str, &str),
+        grace: Duration,
+    ) -> io::Result<Conversation> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for niclab, which then ends the process in its own time.
+        command.process_group(0);
+        let mut child = command.spawn()?;
+        let (sender, answers) = sync_channel(ANSWERS_MAX);
+        let messages = Arc::new(Mutex::new(VecDeque::new()));
+        let mut readers = Vec::new();
+        if let Some(output) = child.stdout.take() {
+            readers.push(thread::spawn(move || {
+                for answer in AnswerLines(BufReader::new(output)) {
+                    if sender.send(answer).is_err() {
+                        break;
+                    }
+                }
+            }));
+        }
+        if let Some(errors) = child.stderr.take() {
+            let messages = Arc::clone(&messages);
+            readers.push(thread::spawn(move || keep_last(BufReader::new(errors), &messages)));
+        }
+        let (device, program) = (device.to_owned(), program.to_owned());
+        let input = child.stdin.take();
+        let answers = Some(answers);
+        Ok(Conversation { device, program, child, input, answers, messages, readers, grace })
+    }
+
+    /// Writes bytes that are no request. Where it fails the process has ended, which the next
+    /// answer shows.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(bytes);
+        }
+    }
+
+    /// Asks; the answer is for [`Conversation::receive`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`]: the process has ended before.
+    pub(crate) fn send(&mut self, request: &impl Serialize) -> Result<(), DeviceError> {
+        if self.input.is_none() {
+            return Err(self.broken(format!("{} has ended before", self.program)));
+        }
+        let mut line = serde_json::to_string(request)
+            .map_err(|e| self.broken(format!("the request cannot be written: {e}")))?;
+        line.push('\n');
+        self.write(line.as_bytes());
+        Ok(())
+    }
+
+    /// The next answer.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`], and the process is ended: it has ended by itself, it says nothing
+    /// for that long, or its answer cannot be read.
+    pub(crate) fn receive<A: DeserializeOwned>(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<A, DeviceError> {
+        let line = self.line(timeout)?;
+        serde_json::from_str(&line)
+            .map_err(|_| self.fail(&format!("gave an unreadable answer: {}", excerpt(&line))))
+    }
+
+    /// The next line of its output.
+    ///
+    /// # Errors
+    /// As [`Conversation::receive`].
+    pub(crate) fn line(&mut self, timeout: Duration) -> Result<String, DeviceError> {
+        let answers = self.answers.as_ref();
+        match answers.map_or(Err(RecvTimeoutError::Disconnected), |of| of.recv_timeout(timeout)) {
+            Ok(Ok(line)) => Ok(line),
+            Ok(Err(e)) => Err(self.fail(&format!("gave an unreadable answer: {e}"))),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(self.fail(&format!("gave no answer within {} s", timeout.as_secs())))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = self.end();
+                Err(self.fail(&format!("ended: {ended}")))
+            }
+        }
+    }
+
+    /// Ends the process; the error says why, with what it wrote last.
+    pub(crate) fn fail(&mut self, what: &str) -> DeviceError {
+        self.end();
+        self.broken(format!("{} {what}{}", self.program, self.quoted()))
+    }
+
+    fn broken(&self, reason: String) -> DeviceError {
+        DeviceError::Broken { device: self.device.clone(), reason }
+    }
+
+    /// Its last lines on standard error, for the end of a message.
+    pub(crate) fn quoted(&self) -> String {
+        // The pipe may hold lines that the reader has not seen yet; after the end it has.
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!("; its output: {}", lines.join(" | "))
+        }
+    }
+
+    /// Ends and reaps the process; says how it ended.
+    fn end(&mut self) -> String {
+        self.input = None;
+        // Nobody waits for an answer any more, its reader neither.
+        self.answers = None;
+        let begun = Instant::now();
+        while !matches!(self.child.try_wait(), Ok(Some(_))) {
+            if begun.elapsed() >= self.grace {
+                let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        let status = self.child.wait();
+        // Whoever has inherited the pipes and lives on is not waited for.
+        let begun = Instant::now();
+        while !self.readers.iter().all(JoinHandle::is_finished) && begun.elapsed() < READERS_MAX {
+            thread::sleep(PAUSE);
+        }
+        status.map_or_else(|e| e.to_string(), |status| status.to_string())
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The lines of the process's output, none longer than [`ANSWER_LEN_MAX`].
+struct AnswerLines<R>(BufReader<R>);
+
+impl<R: Read> Iterator for AnswerLines<R> {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let mut line = String::new();
+        match (&mut self.0).take(ANSWER_LEN_MAX).read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(line)),
+            Err(e) => Some(Err(e)),
+        }
+    }
+}
+
+/// Keeps the last lines of the process's messages.
+fn keep_last(mut errors: impl BufRead, messages: &Mutex<VecDeque<String>>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut errors).take(MESSAGE_LEN_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if messages.len() == QUOTED_LINES_MAX {
+            messages.pop_front();
+        }
+        if !line.is_empty() {
+            messages.push_back(excerpt(&line));
+        }
+    }
+}
+
+/// The start of a text, without control characters.
+pub(crate) fn excerpt(text: &str) -> String {
+    let text = text.trim_end();
+    let mut short: String = text.chars().filter(|c| !c.is_control()).take(160).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

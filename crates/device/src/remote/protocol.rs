@@ -1,0 +1,63 @@
+//! The protocol between niclab and its agent on another host: one JSON document a line, each way.
+//!
+//! The agent greets first. Then niclab asks, and the agent answers each request with one line, in
+//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, so that silence
+//! means that the host or the connection is gone. It ends when its input ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::face::{
+    DeviceError, DeviceInfo, HostEnvironment, Observation, Setup, SetupReport, Task,
+};
+use crate::rule_case::{RuleCases, RuleCasesObservation};
+
+/// The agent's first line. What a login shell writes before it is passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// Its version.
+    pub niclab_agent: String,
+}
+
+/// The version that this program greets with, and asks for.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRequest {
+    /// Open the device of this name, in the place of one that is open.
+    Open(String),
+    /// [`crate::Testbed::setup`].
+    Setup(Setup),
+    /// [`crate::Testbed::measure`].
+    Measure(Task),
+    /// [`crate::Testbed::try_rules`].
+    TryRules(RuleCases),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentAnswer {
+    /// To none: the agent still works on the request.
+    Working,
+    /// To [`AgentRequest::Open`].
+    Opened(Box<Opened>),
+    /// To [`AgentRequest::Setup`].
+    Ready(SetupReport),
+    /// To [`AgentRequest::Measure`].
+    Observed(Box<Observation>),
+    /// To [`AgentRequest::TryRules`].
+    Tried(RuleCasesObservation),
+    /// To any of them.
+    Refused(DeviceError),
+}
+
+/// A device that is open, and its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The device.
+    pub about: DeviceInfo,
+    /// Its host.
+    pub environment: HostEnvironment,
+}

@@ -1,0 +1,181 @@
+//! A host that is reached by ssh: a real sshd of the test's own, on loopback.
+//!
+//! sshd wants a user and a directory that a machine without it lacks. So it runs in a mount
+//! namespace with a `passwd`, a `shadow` and a `/run/sshd` of its own, which go with it.
+
+use std::env;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::command::{niclab, scratch};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The host while it is up.
+pub struct SshHost {
+    server: Child,
+    port: u16,
+    place: TempDir,
+}
+
+/// A file of that text which its owner alone may use.
+fn write(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Where sshd is: installed, or unpacked for tests.
+fn find_sshd() -> Option<PathBuf> {
+    let unpacked = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../servers/usr/sbin/sshd");
+    [PathBuf::from("/usr/sbin/sshd"), unpacked].into_iter().find(|path| path.is_file())
+}
+
+impl SshHost {
+    /// Brings a host up on which `niclab` is in the PATH, unless it is to be deployed there; says
+    /// why that cannot be.
+    pub fn start(has_niclab: bool) -> Result<SshHost, String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("a mount namespace needs root".into());
+        }
+        let sshd = find_sshd().ok_or("sshd is missing")?;
+        let place = scratch();
+        let path = |name: &str| place.path().join(name).display().to_string();
+        for key in ["host", "user"] {
+            let mut make = Command::new("ssh-keygen");
+            make.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(place.path().join(key));
+            let made = make.stdin(Stdio::null()).status();
+            if !made.is_ok_and(|status| status.success()) {
+                return Err("ssh-keygen is missing".into());
+            }
+        }
+        let port = free_port();
+        fs::copy(place.path().join("user.pub"), place.path().join("authorized")).unwrap();
+        fs::create_dir(place.path().join("tmp")).unwrap();
+        let programs = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().display();
+        let programs = if has_niclab { format!("{programs}:") } else { String::new() };
+        let mut config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\n\
+             StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n\
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             SetEnv PATH={programs}/usr/bin:/bin:/usr/sbin:/sbin TMPDIR={}\n",
+            path("host"),
+            path("authorized"),
+            path("tmp"),
+        );
+        // From 9.8 and 10.0 on sshd starts programs beside it.
+        let libexec = sshd.parent().and_then(Path::parent).unwrap().join("lib/openssh");
+        for (option, program) in
+            [("SshdSessionPath", "sshd-session"), ("SshdAuthPath", "sshd-auth")]
+        {
+            let program = libexec.join(program);
+            if program.is_file() {
+                config += &format!("{option} {}\n", program.display());
+            }
+        }
+        write(&place.path().join("config"), &config, 0o600);
+        let host_key = fs::read_to_string(place.path().join("host.pub")).unwrap();
+        write(&place.path().join("known"), &format!("[127.0.0.1]:{port} {host_key}"), 0o600);
+        let client = format!(
+            "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
+             StrictHostKeyChecking yes\nLogLevel ERROR\n",
+            path("user"),
+            path("known"),
+        );
+        write(&place.path().join("client"), &client, 0o600);
+        fs::create_dir(place.path().join("bin")).unwrap();
+        let ssh = which("ssh").ok_or("ssh is missing")?;
+        let wrapper = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", ssh.display(), path("client"));
+        write(&place.path().join("bin/ssh"), &wrapper, 0o755);
+        let server = serve(&sshd, place.path())?;
+        let mut host = SshHost { server, port, place };
+        host.wait_until_up()?;
+        Ok(host)
+    }
+
+    fn wait_until_up(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let log = self.place.path().join("log");
+            let log = || fs::read_to_string(&log).unwrap_or_default();
+            if let Ok(Some(status)) = self.server.try_wait() {
+                return Err(format!("sshd ended: {status}: {}", log()));
+            }
+            assert!(begun.elapsed() < PATIENCE, "sshd does not answer: {}", log());
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// A device there.
+    pub fn device(&self, device: &str) -> String {
+        format!("ssh://root@127.0.0.1:{}={device}", self.port)
+    }
+
+    /// `niclab` with the right keys.
+    pub fn niclab<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = niclab(arguments);
+        let before = env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{before}", self.place.path().join("bin").display()));
+        command
+    }
+
+    /// Takes the right to log in away.
+    pub fn forget_key(&self) {
+        fs::write(self.place.path().join("authorized"), "").unwrap();
+    }
+
+    /// Files for a while that are on the host now.
+    pub fn left(&self) -> usize {
+        fs::read_dir(self.place.path().join("tmp")).unwrap().count()
+    }
+
+    /// Ends sshd; sessions go on.
+    pub fn stop(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
+impl Drop for SshHost {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Starts sshd in its namespace, with its files of users.
+fn serve(sshd: &Path, place: &Path) -> Result<Child, String> {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let others = passwd.lines().filter(|line| !line.starts_with("sshd:"));
+    let passwd: Vec<&str> = others.chain(["sshd:x:65533:65534::/run/sshd:/bin/false"]).collect();
+    write(&place.join("passwd"), &(passwd.join("\n") + "\n"), 0o644);
+    write(&place.join("shadow"), "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n", 0o600);
+    fs::create_dir(place.join("run")).unwrap();
+    fs::create_dir(place.join("run/sshd")).unwrap();
+    let script = format!(
+        "cd {} && mount --bind passwd /etc/passwd && mount --bind shadow /etc/shadow && \
+         mount --bind run /run && exec {} -D -e -f $PWD/config 2>log",
+        place.display(),
+        sshd.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map_err(|error| format!("unshare: {error}"))
+}
+
+fn which(program: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH")?;
+    env::split_paths(&paths).map(|path| path.join(program)).find(|path| path.is_file())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
