@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::files::KeptFiles;
 use super::name::is_remote;
 use super::protocol::{AgentAnswer, AgentRequest, Greeting, Opened, VERSION};
 use crate::face::{DeviceError, HostEnvironment, Testbed};
@@ -29,10 +30,11 @@ pub fn serve(environment: impl Fn() -> HostEnvironment, ended: Receiver<()>) -> 
     let output = Mutex::new(io::stdout());
     write(&output, &Greeting { niclab_agent: VERSION.to_owned() })?;
     let requests = requests(ended);
-    let mut bed = None;
+    let (mut bed, mut files) = (None, KeptFiles::default());
     while let Ok(Some(request)) = requests.recv() {
         let request = serde_json::from_str(&request?)?;
-        let answer = while_signs(&output, || answer(&mut bed, request, &environment))?;
+        let answer =
+            while_signs(&output, || answer((&mut bed, &mut files), request, &environment))?;
         write(&output, &answer.unwrap_or_else(AgentAnswer::Refused))?;
     }
     Ok(())
@@ -93,7 +95,7 @@ fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::R
 }
 
 fn answer(
-    bed: &mut Option<Box<dyn Testbed>>,
+    (bed, files): (&mut Option<Box<dyn Testbed>>, &mut KeptFiles),
     request: AgentRequest,
     environment: &impl Fn() -> HostEnvironment,
 ) -> Result<AgentAnswer, DeviceError> {
@@ -112,10 +114,19 @@ fn answer(
             let about = bed.insert(crate::open(&name)?).about().clone();
             Ok(AgentAnswer::Opened(Box::new(Opened { about, environment })))
         }
-        AgentRequest::Setup(setup) => {
+        AgentRequest::Keep(part) => match files.keep(&part) {
+            Ok(()) => Ok(AgentAnswer::Kept),
+            Err(error) => Err(DeviceError::Broken {
+                device: "agent".into(),
+                reason: format!("keeping a copy of {}: {error}", part.path.display()),
+            }),
+        },
+        AgentRequest::Setup(mut setup) => {
+            files.place_setup(&mut setup);
             bed.as_mut().ok_or_else(early)?.setup(&setup).map(AgentAnswer::Ready)
         }
-        AgentRequest::Measure(task) => {
+        AgentRequest::Measure(mut task) => {
+            files.place_task(&mut task);
             let observation = bed.as_mut().ok_or_else(early)?.measure(&task)?;
             Ok(AgentAnswer::Observed(Box::new(observation)))
         }

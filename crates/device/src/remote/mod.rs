@@ -5,6 +5,7 @@
 //! hosts are ssh's business. The agent ends with its input: nothing is left on the other host.
 
 mod agent;
+mod files;
 mod name;
 pub mod protocol;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::process::Command;
 use std::time::Duration;
 
 pub use self::agent::serve;
+use self::files::{SentFiles, of_setup, of_task};
 pub use self::name::is_remote;
 use self::name::{AgentPlace, Name};
 use self::protocol::{AgentAnswer, AgentRequest, Greeting, Opened, VERSION};
@@ -55,6 +57,8 @@ struct RemoteBed {
     about: DeviceInfo,
     /// `None` when the agent has failed: the next set-up starts another one.
     agent: Option<Conversation>,
+    /// Files that the agent has a copy of.
+    sent: SentFiles,
 }
 
 /// Opens a device of another host.
@@ -70,6 +74,7 @@ pub fn open(text: &str, start: &AgentStart) -> Result<Box<dyn Testbed>, DeviceEr
         start: start.clone(),
         about: DeviceInfo::default(),
         agent: None,
+        sent: SentFiles::default(),
     };
     bed.connect()?;
     Ok(Box::new(bed))
@@ -78,7 +83,7 @@ pub fn open(text: &str, start: &AgentStart) -> Result<Box<dyn Testbed>, DeviceEr
 impl RemoteBed {
     /// Starts an agent, and has it open the device.
     fn connect(&mut self) -> Result<(), DeviceError> {
-        self.agent = None;
+        (self.agent, self.sent) = (None, SentFiles::default());
         self.agent = Some(start(&self.text, &self.name.place, &self.start)?);
         let Opened { about, environment } =
             match self.ask(&AgentRequest::Open(self.name.device.clone()))? {
@@ -115,6 +120,17 @@ impl RemoteBed {
                 Err(interrupted(error))
             }
         }
+    }
+
+    /// Hands over the files that the agent does not have.
+    fn send_files<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) -> Result<(), DeviceError> {
+        let mut sent = std::mem::take(&mut self.sent);
+        let done = sent.send(paths, |part| match self.ask(&AgentRequest::Keep(part))? {
+            AgentAnswer::Kept => Ok(()),
+            other => Err(self.confused(&other)),
+        });
+        self.sent = sent;
+        done
     }
 
     fn gone(&self) -> DeviceError {
@@ -173,6 +189,7 @@ impl Testbed for RemoteBed {
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         self.reconnect()?;
+        self.send_files(of_setup(setup))?;
         match self.ask(&AgentRequest::Setup(setup.clone()))? {
             AgentAnswer::Ready(report) => Ok(report),
             other => Err(self.confused(&other)),
@@ -184,6 +201,7 @@ impl Testbed for RemoteBed {
         if !needs_setup {
             self.reconnect()?;
         }
+        self.send_files(of_task(task).into_iter())?;
         match self.ask(&AgentRequest::Measure(task.clone()))? {
             AgentAnswer::Observed(observation) => Ok(*observation),
             other => Err(self.confused(&other)),

@@ -4,6 +4,8 @@
 //! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, so that silence
 //! means that the host or the connection is gone. It ends when its input ends.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::face::{
@@ -27,12 +29,25 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum AgentRequest {
     /// Open the device of this name, in the place of one that is open.
     Open(String),
+    /// Keep a part of a file that set-ups or loads name.
+    Keep(FilePart),
     /// [`crate::Testbed::setup`].
     Setup(Setup),
     /// [`crate::Testbed::measure`].
     Measure(Task),
     /// [`crate::Testbed::try_rules`].
     TryRules(RuleCases),
+}
+
+/// A part of a file of the host that asks; the next part of the same file goes behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePart {
+    /// Its path on the host that asks, as set-ups and loads name it.
+    pub path: PathBuf,
+    /// The first part: what the agent had of that path goes.
+    pub is_first: bool,
+    /// The content, in base64 (RFC 4648, section 4).
+    pub content: String,
 }
 
 /// An answer.
@@ -43,6 +58,8 @@ pub enum AgentAnswer {
     Working,
     /// To [`AgentRequest::Open`].
     Opened(Box<Opened>),
+    /// To [`AgentRequest::Keep`].
+    Kept,
     /// To [`AgentRequest::Setup`].
     Ready(SetupReport),
     /// To [`AgentRequest::Measure`].

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::command::{cores, niclab, run, scratch, start};
+use crate::command::{capture, cores, niclab, run, scratch, start};
 use crate::ssh_host::SshHost;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,6 +102,26 @@ fn rules_of_another_hosts_interfaces_are_tried() {
     let tried = run(host.niclab(&["conform", "--items", "udp", "--device", &host.device("soft")]));
     tried.with(0, &[]);
     assert!(tried.out.contains(". right ("), "{tried:?}");
+}
+
+/// Rules and traces lie on the host that measures, whatever is under that path on the other one.
+#[test]
+fn files_of_rules_and_traces_go_to_the_other_host() {
+    let name = "files_of_rules_and_traces_go_to_the_other_host";
+    let Some(host) = host(name, true) else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let (rules, trace) = (scratch.path().join("my.rules"), scratch.path().join("my.pcap"));
+    let rule =
+        "flow create 0 ingress pattern eth / ipv4 / udp dst is 7 / end actions queue index 0";
+    fs::write(&rules, format!("{rule} / end\n")).unwrap();
+    fs::write(&trace, capture(8, 60, 1)).unwrap();
+    let output = scratch.path().join("run");
+    let mut command = host.niclab(&["run", "occupancy", "--repeats", "1", "--rules"]);
+    command.arg(&rules).arg("--trace").arg(&trace);
+    command.args(["--device", &host.device("soft"), "-o"]).arg(&output);
+    run(command).with(0, &[]);
+    assert!(outcomes(&output).iter().any(|(_, outcome, _)| outcome == "measured"));
+    wait_until("the copies are gone", || host.left() == 0);
 }
 
 #[test]
