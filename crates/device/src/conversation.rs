@@ -28,37 +28,62 @@ const MESSAGE_LEN_MAX: u64 = 4096;
 /// AnswerLines that wait to be read; the process waits with more.
 const ANSWERS_MAX: usize = 4;
 
+/// A line with one of these words, in any case, says why something was not done.
+const CAUSES: &[&str] = &[
+    "cannot",
+    "can't",
+    "could not",
+    "denied",
+    "error",
+    "fail",
+    "invalid",
+    "no such",
+    "not found",
+    "not supported",
+    "refuse",
+    "requires",
+    "unable",
+    "unknown",
+    "unrecognized",
+];
+
 /// How long the readers may take to see the end of a process that has ended.
 const READERS_MAX: Duration = Duration::from_millis(200);
 
 /// How often an end is looked for.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// Who is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counterpart<'a> {
+    /// The device, for messages.
+    pub device: &'a str,
+    /// What messages call the process.
+    pub program: &'a str,
+    /// How long the process may take to end once its input has.
+    pub grace: Duration,
+    /// Beginnings of lines that it writes to standard error at each start, which explain nothing.
+    pub usual: &'static [&'static str],
+}
+
 /// The process while it runs; ended and reaped with this value.
 pub(crate) struct Conversation {
-    /// The device, for messages.
     device: String,
-    /// What the process is called in messages.
     program: String,
     child: Child,
     input: Option<ChildStdin>,
     answers: Option<Receiver<io::Result<String>>>,
     messages: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
-    /// How long the process may take to end once its input has.
     grace: Duration,
 }
 
 impl Conversation {
-    /// Starts `command`, which messages call `program`.
+    /// Starts `command`.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn start(
-        mut command: Command,
-        (device, program): (&str, &str),
-        grace: Duration,
-    ) -> io::Result<Conversation> {
+    pub(crate) fn start(mut command: Command, with: Counterpart<'_>) -> io::Result<Conversation> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C is for niclab, which then ends the process in its own time.
         command.process_group(0);
@@ -77,10 +102,13 @@ impl Conversation {
         }
         if let Some(errors) = child.stderr.take() {
             let messages = Arc::clone(&messages);
-            readers.push(thread::spawn(move || keep_last(BufReader::new(errors), &messages)));
+            let usual = with.usual;
+            readers.push(thread::spawn(move || {
+                keep_some(BufReader::new(errors), usual, &messages);
+            }));
         }
-        let (device, program) = (device.to_owned(), program.to_owned());
-        let input = child.stdin.take();
+        let (device, program) = (with.device.to_owned(), with.program.to_owned());
+        let (input, grace) = (child.stdin.take(), with.grace);
         let answers = Some(answers);
         Ok(Conversation { device, program, child, input, answers, messages, readers, grace })
     }
@@ -147,15 +175,23 @@ impl Conversation {
         self.broken(format!("{} {what}{}", self.program, self.quoted()))
     }
 
+    /// Ends the process, and adds what it wrote to the reason for that.
+    pub(crate) fn explain(&mut self, reason: String) -> String {
+        self.end();
+        reason + &self.quoted()
+    }
+
     fn broken(&self, reason: String) -> DeviceError {
         DeviceError::Broken { device: self.device.clone(), reason }
     }
 
-    /// Its last lines on standard error, for the end of a message.
-    pub(crate) fn quoted(&self) -> String {
-        // The pipe may hold lines that the reader has not seen yet; after the end it has.
+    /// The lines of its standard error that say why, or else the last ones, for the end of a
+    /// message. After its end all of them are there.
+    fn quoted(&self) -> String {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
+        let all: Vec<&str> = messages.iter().map(String::as_str).collect();
+        let causes: Vec<&str> = all.iter().copied().filter(|line| says_why(line)).collect();
+        let lines = if causes.is_empty() { all } else { causes };
         if lines.is_empty() {
             String::new()
         } else {
@@ -208,8 +244,9 @@ impl<R: Read> Iterator for AnswerLines<R> {
     }
 }
 
-/// Keeps the last lines of the process's messages.
-fn keep_last(mut errors: impl BufRead, messages: &Mutex<VecDeque<String>>) {
+/// Keeps lines of the process's messages: those that say why, the first and the last of them, and
+/// else the last ones.
+fn keep_some(mut errors: impl BufRead, usual: &[&str], messages: &Mutex<VecDeque<String>>) {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -218,22 +255,42 @@ fn keep_last(mut errors: impl BufRead, messages: &Mutex<VecDeque<String>>) {
             Ok(_) => {}
         }
         let line = String::from_utf8_lossy(&line).trim().to_owned();
+        if line.is_empty() || usual.iter().any(|start| line.starts_with(start)) {
+            continue;
+        }
         let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
         if messages.len() == QUOTED_LINES_MAX {
-            messages.pop_front();
+            let least = messages.iter().position(|line| !says_why(line));
+            messages.remove(least.unwrap_or(QUOTED_LINES_MAX / 2));
         }
-        if !line.is_empty() {
-            messages.push_back(excerpt(&line));
-        }
+        messages.push_back(excerpt(&line));
     }
+}
+
+/// Whether a line says why something was not done.
+fn says_why(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    CAUSES.iter().any(|cause| line.contains(cause))
 }
 
 /// The start of a text, without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
-    let text = text.trim_end();
-    let mut short: String = text.chars().filter(|c| !c.is_control()).take(160).collect();
-    if short.len() < text.len() {
+    let mut shown = text.trim_end().chars().filter(|c| !c.is_control());
+    let mut short: String = shown.by_ref().take(160).collect();
+    if shown.next().is_some() {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut() {
+        assert_eq!(excerpt("short\n"), "short");
+        assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 161);
+        assert_eq!(excerpt("a\u{1b}[31mred\n"), "a[31mred");
+    }
 }

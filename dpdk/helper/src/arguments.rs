@@ -30,6 +30,9 @@ pub struct Arguments {
     pub tap: Option<String>,
     /// A driver that is loaded before DPDK starts.
     pub driver: Option<PathBuf>,
+    /// Names of the devices whose ports are used, the tester's first; DPDK numbers ports in an
+    /// order of its own. Empty where DPDK's order is right: one port, or rings.
+    pub devices: Vec<String>,
 }
 
 /// Memory for the frame pools, MiB, where nobody says how much.
@@ -41,23 +44,33 @@ const NULL_SIZE: &str = "60";
 /// The port at the other end of [`Wiring::Niclab`].
 const TESTER: &str = "net_niclab_tester";
 
+/// The port at the kernel's end of [`Wiring::Tap`].
+pub const TAP_TESTER: &str = "net_af_packet0";
+
 /// The driver of niclab's own card.
 const DRIVER: &str = "librte_net_niclab.so";
 
 /// Arguments that say where the program runs.
 const CORES: &[&str] = &["-l", "-c", "-s", "-S", "--lcores"];
 
-/// Arguments that name cards.
-const CARDS: &[&str] = &["-a", "--allow", "-b", "--block"];
+/// Arguments that name cards, for DPDK to use no others.
+const CARDS: &[&str] = &["-a", "--allow"];
+
+/// Arguments that leave cards out: DPDK uses all others.
+const LEFT_OUT: &[&str] = &["-b", "--block"];
 
 impl Arguments {
     /// Completes what was given. No file is shared or stays behind (niclab takes DPDK's run-time
     /// directory away, which is empty then), no huge pages are needed and no cards are touched
-    /// beside virtual ones, unless the arguments say so.
+    /// beside those that the arguments name.
+    ///
+    /// # Errors
+    /// Arguments that name no device: DPDK would take every card of the machine that it can.
     pub fn complete(given: &[String], cores: &[u32]) -> Result<Arguments, String> {
         let given = joined(given);
+        let devices = devices(&given)?;
         let vdevs: Vec<&str> = given.iter().filter_map(|a| a.strip_prefix("--vdev=")).collect();
-        let wiring = wiring(&vdevs)?;
+        let wiring = wiring(&vdevs, devices.len())?;
         let names = |known: &[&str]| given.iter().any(|argument| is_one_of(argument, known));
         let mut list = vec!["niclab-dpdk".to_owned()];
         let mut add = |arguments: &[&str]| list.extend(arguments.iter().map(|&a| a.to_owned()));
@@ -74,13 +87,14 @@ impl Arguments {
         if !names(&["--telemetry", "--no-telemetry"]) {
             add(&["--no-telemetry"]);
         }
-        if !vdevs.is_empty() && !names(CARDS) && !names(&["--no-pci"]) {
+        if !devices.iter().any(|device| is_pci_address(device)) && !names(&["--no-pci"]) {
             add(&["--no-pci"]);
         }
         let mut tap = None;
-        let driver = match wiring {
-            Wiring::Niclab if !names(&["-d"]) => Some(driver()?),
-            _ => None,
+        let is_ours = |vdev: &&str| vdev.starts_with("net_niclab");
+        let driver = match vdevs.iter().any(is_ours) && !names(&["-d"]) {
+            true => Some(driver()?),
+            false => None,
         };
         for argument in &given {
             match argument.strip_prefix("--vdev=") {
@@ -104,7 +118,13 @@ impl Arguments {
                 _ => add(&[argument]),
             }
         }
-        Ok(Arguments { list, wiring, tap, driver })
+        let devices = match wiring {
+            Wiring::Rings | Wiring::Null => Vec::new(),
+            Wiring::Tap => [TAP_TESTER.to_owned()].into_iter().chain(devices).collect(),
+            Wiring::Niclab => [TESTER.to_owned()].into_iter().chain(devices).collect(),
+            Wiring::Cards => devices,
+        };
+        Ok(Arguments { list, wiring, tap, driver, devices })
     }
 }
 
@@ -134,12 +154,71 @@ fn joined(given: &[String]) -> Vec<String> {
     joined
 }
 
-/// What the virtual devices ask for.
-fn wiring(vdevs: &[&str]) -> Result<Wiring, String> {
+/// The names of the devices that joined arguments name, in their order.
+fn devices(given: &[String]) -> Result<Vec<String>, String> {
+    let example = "such as `--vdev=net_niclab0`, or two cards, `-a 0000:01:00.0 -a 0000:01:00.1`";
+    let mut devices = Vec::new();
+    let mut arguments = given.iter();
+    while let Some(argument) = arguments.next() {
+        if let Some(option) = CARDS.iter().find(|&&option| is_one_of(argument, &[option])) {
+            let attached = argument[option.len()..].trim_start_matches('=');
+            let value = if attached.is_empty() { arguments.next() } else { None };
+            let value = value.map_or(attached, String::as_str);
+            if value.is_empty() || value.starts_with('-') {
+                return Err(format!("{option} names no card; give the address of one, {example}"));
+            }
+            devices.push(device_name(value));
+        } else if argument == "--vdev" {
+            return Err(format!("--vdev names no device; give one, {example}"));
+        } else if let Some(vdev) = argument.strip_prefix("--vdev=") {
+            devices.push(device_name(vdev));
+        }
+    }
+    if !devices.is_empty() {
+        return Ok(devices);
+    }
+    Err(match given.iter().find(|argument| is_one_of(argument, LEFT_OUT)) {
+        Some(option) => format!(
+            "{option} leaves a card out, so DPDK would take all others of this machine; name the \
+             devices instead, {example}"
+        ),
+        None => format!(
+            "`{}` names no device, so DPDK would take all cards of this machine; name the devices, \
+             {example}",
+            given.join(" ")
+        ),
+    })
+}
+
+/// The name of the device that a value of `-a` or `--vdev` begins with, as DPDK writes it:
+/// `0000:01:00.0` of `1:00.0,dv_flow_en=2`.
+fn device_name(value: &str) -> String {
+    let name = value.split(',').next().unwrap_or_default();
+    let address = name.strip_prefix("pci:").unwrap_or(name);
+    pci_address(address).unwrap_or_else(|| name.to_owned())
+}
+
+/// A PCI address with its domain and all digits; `None` if it is something else.
+fn pci_address(text: &str) -> Option<String> {
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let (rest, function) = text.rsplit_once('.')?;
+    let (rest, slot) = rest.rsplit_once(':')?;
+    let (domain, bus) = rest.split_once(':').unwrap_or(("0", rest));
+    let (domain, bus, slot) = (number(domain)?, number(bus)?, number(slot)?);
+    Some(format!("{domain:04x}:{bus:02x}:{slot:02x}.{:x}", number(function)?))
+}
+
+/// Whether a device's name is a PCI address.
+pub fn is_pci_address(name: &str) -> bool {
+    pci_address(name).is_some()
+}
+
+/// What the virtual devices ask for, among so many devices of all kinds.
+fn wiring(vdevs: &[&str], devices: usize) -> Result<Wiring, String> {
     let count = |driver| vdevs.iter().filter(|vdev| vdev.starts_with(driver)).count();
     match (count("net_ring"), count("net_null")) {
-        (0, 0) if vdevs.len() == 1 && count("net_tap") == 1 => Ok(Wiring::Tap),
-        (0, 0) if vdevs.len() == 1 && count("net_niclab") == 1 => Ok(Wiring::Niclab),
+        (0, 0) if devices == 1 && count("net_tap") == 1 => Ok(Wiring::Tap),
+        (0, 0) if devices == 1 && count("net_niclab") == 1 => Ok(Wiring::Niclab),
         (0, 0) => Ok(Wiring::Cards),
         (1 | 2, 0) => Ok(Wiring::Rings),
         (0, 1) => Ok(Wiring::Null),
@@ -211,6 +290,48 @@ mod tests {
         assert_eq!(argument, format!("--vdev=net_tap0,iface={interface}"));
         let two = complete("--vdev=net_tap0 --vdev=net_af_packet0,iface=tap0").unwrap();
         assert_eq!(two.0, Wiring::Cards, "both were given");
+    }
+
+    #[test]
+    fn arguments_that_name_no_device_are_refused() {
+        let refused = |given: &str| complete(given).unwrap_err();
+        for given in ["foo", "--no-such-option", "--no-pci", "-l 0,1", "-A 0000:01:00.0"] {
+            let names_none = format!("`{given}` names no device, so DPDK would take all cards");
+            assert!(refused(given).starts_with(&names_none), "{}", refused(given));
+        }
+        assert!(refused("-b 0000:01:00.0").starts_with("-b leaves a card out"));
+        assert!(refused("--block=01:00.0").contains("name the devices instead, such as"));
+        for (given, option) in [("-a", "-a"), ("--allow=", "--allow"), ("-a -l 0", "-a")] {
+            assert!(refused(given).starts_with(&format!("{option} names no card")), "{given}");
+        }
+        assert!(refused("-l 0 --vdev").starts_with("--vdev names no device"));
+    }
+
+    #[test]
+    fn no_card_is_touched_that_was_not_named() {
+        for given in ["--vdev=net_tap0", "-b 0000:01:00.0 --vdev=net_ring0"] {
+            assert!(complete(given).unwrap().1.contains("--no-pci"), "{given}");
+        }
+        let other_bus = complete("-a auxiliary:mlx5_core.sf.4 --vdev=net_tap0").unwrap().1;
+        assert!(other_bus.contains("--no-pci"), "each bus has a list of its own: {other_bus}");
+        for given in ["-a 0000:01:00.0 --vdev=net_tap0", "--allow=pci:01:00.0,a=1 -a1:00.1"] {
+            assert!(!complete(given).unwrap().1.contains("--no-pci"), "{given}");
+        }
+    }
+
+    #[test]
+    fn the_testers_device_is_the_first_that_was_named() {
+        let devices = |given: &str| {
+            let given: Vec<String> = given.split_whitespace().map(String::from).collect();
+            Arguments::complete(&given, &[0, 1]).unwrap().devices.join(" ")
+        };
+        let cards = "-a 0000:0A:00.1 -a 0000:0a:00.0,dv_flow_en=2";
+        assert_eq!(devices(cards), "0000:0a:00.1 0000:0a:00.0");
+        assert_eq!(devices("--allow=pci:a:0.1,x=1 -aa:00.0"), "0000:0a:00.1 0000:0a:00.0");
+        assert_eq!(devices("--vdev=net_tap0,iface=x -a 1:00.0"), "net_tap0 0000:01:00.0");
+        assert_eq!(devices("--vdev=net_tap0"), "net_af_packet0 net_tap0");
+        assert_eq!(devices("-d x.so --vdev=net_niclab0"), "net_niclab_tester net_niclab0");
+        assert_eq!(devices("--vdev=net_ring0"), "");
     }
 
     #[test]

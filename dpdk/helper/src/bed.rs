@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use niclab_nic::rule::Action;
 use niclab_nic::rule::item::{Item, ItemMatch};
 use rustix::io::Errno;
 
-use crate::arguments::{Arguments, Wiring};
+use crate::arguments::{self, Arguments, Wiring};
 use crate::proving::{Claim, Proofs};
 use crate::rings::{Forward, In, Out};
 use crate::rss::{self, RssWork};
@@ -738,24 +739,22 @@ impl Ports {
         if let Some(interface) = &arguments.tap {
             attach_tester(dpdk, interface).map_err(|refusal| broken(open, refusal))?;
         }
-        let mut ports = dpdk.ports().into_iter();
-        let bad =
-            |reason: &str| DeviceError::BadName { text: open.name.clone(), reason: reason.into() };
+        let bad = |reason: String| DeviceError::BadName { text: open.name.clone(), reason };
+        let named = |port: Port| Ok((port.info()?.name, port));
+        let ports = dpdk.ports().into_iter().map(named).collect::<Result<Vec<_>, Refusal>>();
+        let ports = ports.map_err(|refusal| broken(open, refusal))?;
+        let mut ports = in_order(ports, &arguments.devices).map_err(bad)?.into_iter();
         match (wiring, ports.next(), ports.next()) {
             (Wiring::Null, Some(device), _) => {
                 Ok(Ports { tester: None, device: Arc::new(device), ring: None })
             }
-            (Wiring::Tap, Some(device), Some(tester)) => {
-                Ok(Ports { tester: Some(tester), device: Arc::new(device), ring: None })
-            }
             (_, Some(tester), Some(device)) => {
                 Ok(Ports { tester: Some(tester), device: Arc::new(device), ring: None })
             }
-            (_, Some(_), None) => Err(bad("one port; it takes two, the tester's and the device's")),
-            (_, None, _) => Err(bad(
-                "no port; bind two cards to a driver that DPDK can use (dpdk-devbind.py), or try \
-                 `dpdk:--vdev=net_ring0`",
-            )),
+            (_, Some(_), None) => Err(bad("one port; niclab needs two: name the tester's device \
+                                           and the one under test"
+                .into())),
+            (_, None, _) => Err(bad("DPDK made no port".into())),
         }
     }
 
@@ -781,6 +780,46 @@ impl Ports {
     }
 }
 
+/// Ports by the order in which their devices were named; DPDK's order is that of addresses. A device
+/// of several ports has names that begin with its own.
+fn in_order<P>(mut ports: Vec<(String, P)>, devices: &[String]) -> Result<Vec<P>, String> {
+    if devices.is_empty() {
+        return Ok(ports.into_iter().map(|(_, port)| port).collect());
+    }
+    let mut ordered = Vec::with_capacity(ports.len());
+    for device in devices {
+        let is_of = |(name, _): &mut (String, P)| {
+            let rest = name.strip_prefix(device.as_str());
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        };
+        let of_device: Vec<P> = ports.extract_if(.., is_of).map(|(_, port)| port).collect();
+        if of_device.is_empty() {
+            return Err(no_port(device, Path::new("/sys/bus/pci/devices")));
+        }
+        ordered.extend(of_device);
+    }
+    Ok(ordered)
+}
+
+/// Why a device has no port, and what helps. `cards` is the kernel's directory of PCI devices.
+fn no_port(device: &str, cards: &Path) -> String {
+    if !arguments::is_pci_address(device) {
+        return format!("{device} has no port; give it as DPDK names its devices");
+    }
+    let card = cards.join(device);
+    if !card.exists() {
+        return format!("no card has the address {device}; `lspci -D` shows the addresses");
+    }
+    let driver = fs::read_link(card.join("driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name);
+    let driver = driver.map_or("no driver".into(), |driver| driver.to_string_lossy().into_owned());
+    format!(
+        "DPDK made no port of {device}, which is bound to {driver}; `dpdk-devbind.py -s` shows the \
+         drivers, `dpdk-devbind.py -b vfio-pci {device}` binds it (ConnectX and BlueField stay with \
+         mlx5_core)"
+    )
+}
+
 /// Makes a port of the kernel's end of a TAP. The interface says nothing on its own.
 fn attach_tester(dpdk: &Dpdk, interface: &str) -> Result<(), Refusal> {
     let set = |path: String, value: &str| {
@@ -792,7 +831,7 @@ fn attach_tester(dpdk: &Dpdk, interface: &str) -> Result<(), Refusal> {
     // kernels take no fan-out of packet sockets for an interface that is down.
     set(format!("/sys/class/net/{interface}/flags"), "0x1003")?;
     // Without this option frames go past the filters that the rules of the TAP become.
-    dpdk.attach(&format!("net_af_packet0,iface={interface},qdisc_bypass=0"))
+    dpdk.attach(&format!("{},iface={interface},qdisc_bypass=0", arguments::TAP_TESTER))
 }
 
 /// Frames the port of a queue had no room for.
@@ -940,3 +979,45 @@ fn places(
 
 // What the room of a frame must hold is its length without FCS, so rooms are counted generously.
 const _: () = assert!(FRAME_ROOMS[1].0 > 9000 + FCS_LEN && FRAME_ROOMS[0].0 > FRAME_LEN_DEFAULT);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered(ports: &[&str], devices: &[&str]) -> Result<Vec<String>, String> {
+        let ports = ports.iter().map(|port| (port.to_string(), port.to_string())).collect();
+        let devices: Vec<String> = devices.iter().map(|device| device.to_string()).collect();
+        in_order(ports, &devices)
+    }
+
+    #[test]
+    fn ports_are_in_the_order_in_which_their_devices_were_named() {
+        let probed = ["0000:01:00.0", "0000:01:00.1", "net_tap0"];
+        let named = ["0000:01:00.1", "0000:01:00.0"];
+        assert_eq!(ordered(&probed, &named).unwrap(), named);
+        let named = ["net_tap0", "0000:01:00.0"];
+        assert_eq!(ordered(&probed, &named).unwrap(), named);
+        assert_eq!(ordered(&probed, &[]).unwrap(), probed);
+        let two_of_one = ["0000:01:00.0 port 0", "0000:01:00.0 port 1", "0000:02:00.0"];
+        let order = ["0000:02:00.0", "0000:01:00.0 port 0", "0000:01:00.0 port 1"];
+        assert_eq!(ordered(&two_of_one, &["0000:02:00.0", "0000:01:00.0"]).unwrap(), order);
+        assert_eq!(
+            ordered(&["net_tap1", "net_tap10"], &["net_tap10", "net_tap1"]).unwrap()[0],
+            "net_tap10"
+        );
+    }
+
+    #[test]
+    fn a_device_without_a_port_is_named_with_the_remedy() {
+        let error = ordered(&["0000:01:00.0"], &["0000:01:00.0", "ffff:01:00.1"]).unwrap_err();
+        assert!(error.contains("no card has the address ffff:01:00.1; `lspci -D`"), "{error}");
+        let place = std::env::temp_dir().join(format!("niclab-cards-{}", std::process::id()));
+        let card = place.join("0000:18:00.0");
+        fs::create_dir_all(&card).unwrap();
+        std::os::unix::fs::symlink("/sys/bus/pci/drivers/ice", card.join("driver")).unwrap();
+        let bound = no_port("0000:18:00.0", &place);
+        fs::remove_dir_all(&place).unwrap();
+        assert!(bound.contains("of 0000:18:00.0, which is bound to ice; "), "{bound}");
+        assert!(bound.contains("dpdk-devbind.py -b vfio-pci 0000:18:00.0"), "{bound}");
+    }
+}

@@ -20,18 +20,14 @@ mod process_tests;
 pub mod protocol;
 mod runtime;
 
-use std::collections::VecDeque;
 use std::env;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::process::Command;
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
+use crate::conversation::{Conversation, Counterpart, excerpt};
 use crate::cores;
 use crate::face::{
     DeviceError, DeviceInfo, Observation, RuleBlock, Setup, SetupReport, Task, Testbed,
@@ -56,11 +52,18 @@ const RULE_TIMEOUT: Duration = Duration::from_millis(2);
 /// How long a call or a frame of a case may take.
 const CALL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Lines of the program's messages that an error may quote.
-const QUOTED_LINES_MAX: usize = 6;
+/// Beginnings of lines that DPDK writes at each start.
+const EVERY_START: &[&str] = &[
+    "EAL: Detected",
+    "EAL: Multi-process socket",
+    "EAL: Selected IOVA mode",
+    "EAL: Static memory layout",
+    "EAL: VFIO support initialized",
+    "TELEMETRY: No legacy callbacks",
+];
 
-/// Longest answer; a histogram is some tens of kilobytes.
-const ANSWER_LEN_MAX: u64 = 64 << 20;
+/// How long the program may take to end once its input has.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// The ports, as seen from here: a process that is asked.
 struct DpdkBed {
@@ -185,14 +188,9 @@ impl Testbed for DpdkBed {
     }
 }
 
-/// The program while it runs; ended and reaped with this value.
+/// The program while it runs; ended with this value.
 struct Process {
-    device: String,
-    child: Child,
-    input: Option<ChildStdin>,
-    answers: Receiver<io::Result<String>>,
-    messages: Arc<Mutex<VecDeque<String>>>,
-    readers: Vec<JoinHandle<()>>,
+    conversation: Conversation,
     /// DPDK's, while it starts.
     runtime: Option<Scratch>,
 }
@@ -204,169 +202,34 @@ impl Process {
             .map_err(|e| broken(device, format!("{}: {e}", env::temp_dir().display())))?;
         let mut command = Command::new(program);
         command.envs(runtime.iter().map(|runtime| (runtime::VARIABLE, runtime.path())));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C is for niclab, which then ends the process in its own time.
-        command.process_group(0);
-        let mut child = command.spawn().map_err(|e| match e.kind() {
+        let with = Counterpart { device, program: PROGRAM, grace: GRACE, usual: EVERY_START };
+        let conversation = Conversation::start(command, with).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => absent(program.display().to_string()),
             _ => broken(device, format!("{}: {e}", program.display())),
         })?;
-        let (sender, answers) = channel();
-        let messages = Arc::new(Mutex::new(VecDeque::new()));
-        let mut readers = Vec::new();
-        if let Some(output) = child.stdout.take() {
-            readers.push(thread::spawn(move || {
-                for answer in Answers(BufReader::new(output)) {
-                    if sender.send(answer).is_err() {
-                        break;
-                    }
-                }
-            }));
-        }
-        if let Some(errors) = child.stderr.take() {
-            let messages = Arc::clone(&messages);
-            readers.push(thread::spawn(move || keep_last(BufReader::new(errors), &messages)));
-        }
-        let (device, input) = (device.into(), child.stdin.take());
-        Ok(Process { device, child, input, answers, messages, readers, runtime })
+        Ok(Process { conversation, runtime })
     }
 
     /// Asks and waits for the answer; one that refuses is an error.
     fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer, DeviceError> {
-        let Some(input) = &mut self.input else {
-            return Err(broken(&self.device, format!("{PROGRAM} has ended before")));
-        };
-        let mut line = serde_json::to_string(request)
-            .map_err(|e| broken(&self.device, format!("the question cannot be written: {e}")))?;
-        line.push('\n');
-        // Where writing fails the process has ended, and its output says so next.
-        let _ = input.write_all(line.as_bytes());
-        match self.answers.recv_timeout(timeout) {
-            Ok(Ok(line)) => match serde_json::from_str(&line) {
-                Ok(Answer::Refused(error)) => Err(self.explained(error)),
-                Ok(answer) => Ok(answer),
-                Err(_) => Err(self.fail(format!("gave an unreadable answer: {}", excerpt(&line)))),
-            },
-            Ok(Err(e)) => Err(self.fail(format!("gave an unreadable answer: {e}"))),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(self.fail(format!("gave no answer within {} s", timeout.as_secs())))
+        self.conversation.send(request)?;
+        match self.conversation.receive(timeout)? {
+            // It did not open.
+            Answer::Refused(DeviceError::BadName { text, reason }) => {
+                let reason = self.conversation.explain(reason);
+                Err(DeviceError::BadName { text, reason })
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                let ended = self.end();
-                Err(self.fail(format!("ended: {ended}")))
-            }
+            Answer::Refused(error) => Err(error),
+            answer => Ok(answer),
         }
-    }
-
-    /// Adds what the program said to an error that is about starting it.
-    fn explained(&self, error: DeviceError) -> DeviceError {
-        match error {
-            DeviceError::BadName { text, reason } => {
-                DeviceError::BadName { text, reason: reason + &self.quoted() }
-            }
-            other => other,
-        }
-    }
-
-    /// Ends the process and says why.
-    fn fail(&mut self, what: String) -> DeviceError {
-        self.end();
-        broken(&self.device, format!("{PROGRAM} {what}{}", self.quoted()))
     }
 
     /// An answer to another question.
     fn confused(&mut self, answer: &Answer) -> DeviceError {
         let answer = serde_json::to_string(answer).unwrap_or_default();
-        self.fail(format!("gave the answer to another question: {}", excerpt(&answer)))
+        let what = format!("gave the answer to another question: {}", excerpt(&answer));
+        self.conversation.fail(&what)
     }
-
-    /// The last lines the program said, for the end of a message.
-    fn quoted(&self) -> String {
-        // The pipe may hold lines that the reader has not seen yet; after the end it has.
-        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
-        if lines.is_empty() {
-            String::new()
-        } else {
-            format!("; its output: {}", lines.join(" | "))
-        }
-    }
-
-    /// Ends and reaps the process; says how it ended.
-    fn end(&mut self) -> String {
-        self.input = None;
-        // It may be gone already, which is what is wanted.
-        let gone = matches!(self.child.try_wait(), Ok(Some(_))) || self.closed_its_output();
-        if !gone {
-            let _ = self.child.kill();
-        }
-        let status = self.child.wait();
-        for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to say.
-            let _ = reader.join();
-        }
-        status.map_or_else(|e| e.to_string(), |status| status.to_string())
-    }
-
-    /// Whether the process ends on its own: its output is closed and it goes within a moment.
-    fn closed_its_output(&mut self) -> bool {
-        if !matches!(self.answers.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
-            return false;
-        }
-        for _ in 0..100 {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return true;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        false
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// The lines of the program's output, none longer than [`ANSWER_LEN_MAX`].
-struct Answers<R>(BufReader<R>);
-
-impl<R: Read> Iterator for Answers<R> {
-    type Item = io::Result<String>;
-
-    fn next(&mut self) -> Option<io::Result<String>> {
-        let mut line = String::new();
-        match (&mut self.0).take(ANSWER_LEN_MAX).read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(Ok(line)),
-            Err(e) => Some(Err(e)),
-        }
-    }
-}
-
-/// Keeps the last lines of the program's messages.
-fn keep_last(errors: impl BufRead, messages: &Mutex<VecDeque<String>>) {
-    for line in errors.split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line).trim().to_owned();
-        let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
-        if messages.len() == QUOTED_LINES_MAX {
-            messages.pop_front();
-        }
-        if !line.is_empty() {
-            messages.push_back(excerpt(&line));
-        }
-    }
-}
-
-/// The start of a text.
-fn excerpt(text: &str) -> String {
-    let text = text.trim_end();
-    let mut short: String = text.chars().take(160).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 fn broken(device: &str, reason: String) -> DeviceError {
@@ -454,8 +317,29 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_cut() {
-        assert_eq!(excerpt("short\n"), "short");
-        assert_eq!(excerpt(&"x".repeat(200)).chars().count(), 161);
+    fn the_lines_that_say_why_are_quoted_whatever_comes_behind_them() {
+        let noise = "for n in 1 2 3 4 5 6 7; do echo net_ice: queue $n >&2; done";
+        assert_eq!(
+            open_script(&format!(
+                "echo EAL: Detected CPU lcores: 2 >&2; echo EAL: Cannot open /dev/vfio/9 >&2; \
+                 {noise}; echo EAL: probe FAILED >&2; {noise}; exit 1"
+            )),
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: exit status: 1; its output: \
+             EAL: Cannot open /dev/vfio/9 | EAL: probe FAILED"
+        );
+        let many = "for n in 1 2 3 4 5 6 7 8 9; do echo error $n >&2; done; exit 1";
+        let error = open_script(many);
+        assert!(
+            error.ends_with("error 1 | error 2 | error 3 | error 7 | error 8 | error 9"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_name_that_was_refused_comes_with_all_that_dpdk_said() {
+        let refused = r#"{"refused":{"bad_name":{"text":"dpdk:x","reason":"no"}}}"#;
+        let script = format!("echo '{refused}'; read line; echo late: cannot map >&2");
+        let error = open_script(&script);
+        assert!(error.ends_with("no; its output: late: cannot map"), "{error}");
     }
 }

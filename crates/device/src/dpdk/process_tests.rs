@@ -157,9 +157,15 @@ fn arguments_that_dpdk_refuses_are_a_bad_name() {
     };
     drop(bed);
     for (name, message) in [
-        ("dpdk:--no-such-option", "unrecognized option"),
+        ("dpdk:--vdev=net_ring0 --no-such-option", "unrecognized option"),
+        ("dpdk:--vdev=net_ring0 foo", "DPDK has no argument `foo`"),
+        ("dpdk:foo", "`foo` names no device, so DPDK would take all cards"),
         ("dpdk:--vdev=net_null0 --vdev=net_ring0", "give either net_ring0"),
-        ("dpdk:--no-pci", "no port; bind two cards"),
+        ("dpdk:--no-pci", "`--no-pci` names no device"),
+        (
+            "dpdk:-a ffff:ff:1f.0 -a ffff:ff:1f.1",
+            "no card has the address ffff:ff:1f.0; `lspci -D`",
+        ),
     ] {
         let error = dpdk::open(name).map(|bed| bed.about().clone()).unwrap_err();
         assert!(matches!(error, DeviceError::BadName { .. }), "{error}");

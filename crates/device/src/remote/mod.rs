@@ -22,7 +22,7 @@ use self::files::{SentFiles, of_setup, of_task};
 pub use self::name::is_remote;
 use self::name::{AgentPlace, Name};
 use self::protocol::{AgentAnswer, AgentRequest, Greeting, Opened, VERSION};
-use crate::conversation::{Conversation, excerpt};
+use crate::conversation::{Conversation, Counterpart, excerpt};
 use crate::face::{
     DeviceError, DeviceInfo, Fact, HostEnvironment, Observation, Setup, SetupReport, Task, Testbed,
 };
@@ -243,7 +243,8 @@ fn start(text: &str, place: &AgentPlace, start: &AgentStart) -> Result<Conversat
         Some(path) => Some(read_program(path).map_err(|e| broken(e.to_string()))?),
     };
     let command = command(place, program.as_ref().map(Vec::len));
-    let mut agent = Conversation::start(command, (text, "its agent"), GRACE).map_err(|e| {
+    let counterpart = Counterpart { device: text, program: "its agent", grace: GRACE, usual: &[] };
+    let mut agent = Conversation::start(command, counterpart).map_err(|e| {
         let remedy = match (place, e.kind()) {
             (AgentPlace::Ssh(_), io::ErrorKind::NotFound) => ": install ssh (openssh-client)",
             _ => "",

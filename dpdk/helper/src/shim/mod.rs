@@ -214,8 +214,17 @@ impl Dpdk {
         // DPDK keeps pointers into its arguments and reorders the list: both are left to it.
         let argv = Box::leak(argv.into_boxed_slice());
         // SAFETY: `argv` is a list of `argc` C strings and a NULL, writable, never freed.
-        check("starting DPDK", unsafe { nl_init(argc, argv.as_mut_ptr()) })?;
-        Ok(Dpdk(()))
+        let taken = unsafe { nl_init(argc, argv.as_mut_ptr()) };
+        check("starting DPDK", taken)?;
+        // DPDK moves what is no option of its own behind those that are.
+        match argv.get(taken as usize + 1).filter(|left| !left.is_null()) {
+            None => Ok(Dpdk(())),
+            Some(&left) => {
+                // SAFETY: DPDK reorders the list; each of its strings is as it was made.
+                let left = unsafe { CStr::from_ptr(left) }.to_string_lossy();
+                Err(Refusal(format!("DPDK has no argument `{left}`; leave it out")))
+            }
+        }
     }
 
     /// The version, such as `DPDK 22.11.11`.
