@@ -34,7 +34,7 @@ pub fn explanations(
         (RuleStep::Aged, _) => {
             return vec![age_name(case, queues, observation, difference.step)];
         }
-        (RuleStep::Traffic { .. }, Some(StepResult::Traffic { before, after })) => {
+        (RuleStep::Traffic { .. }, Some(StepResult::Traffic { before, after, .. })) => {
             return vec![traffic_name(case, queues, (before, after))];
         }
         _ => {}
@@ -385,16 +385,16 @@ fn traffic_name(
 ) -> String {
     let predicted = predict(case, queues, None);
     let wanted = predicted.iter().find_map(|predicted| match predicted {
-        Predicted::Traffic { before, after } => Some((before, after)),
+        Predicted::Traffic { old, new } => Some((old, new)),
         _ => None,
     });
     let Some((old, new)) = wanted else { return "replacing a rule is wrong".to_owned() };
-    let is_stray = |exit: &&FrameExit| !old.contains(exit);
+    let is_stray = |exit: &&FrameExit| !old.contains(exit) && !new.contains(exit);
     match before.iter().chain(after).find(is_stray) {
         Some(FrameExit::Nowhere) => "frames are lost while a rule is replaced".to_owned(),
         Some(_) => "frames meet neither the old nor the new actions of a rule".to_owned(),
         None if after.iter().any(|exit| !new.contains(exit)) => {
-            "frames meet the old actions after the call that replaced them".to_owned()
+            "frames match the old actions of a rule again after the new ones".to_owned()
         }
         None => "replacing a rule is wrong".to_owned(),
     }

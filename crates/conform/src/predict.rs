@@ -16,8 +16,9 @@ pub enum Predicted {
     Nothing,
     /// One frame was sent.
     Frame(PredictedFrame),
-    /// Many frames were sent: each may come out in these places, before the call and after it.
-    Traffic { before: Vec<FrameExit>, after: Vec<FrameExit> },
+    /// Many frames were sent: each has to come out in one of the old places, later ones in one of
+    /// the new.
+    Traffic { old: Vec<FrameExit>, new: Vec<FrameExit> },
     /// A counter was read: how often the rule counts the frame of each step until then.
     Count { per_frame: Vec<(usize, u64)> },
     /// The rules that are aged.
@@ -81,8 +82,7 @@ impl Simulation {
                 let old = self.send(at, frame).exits;
                 self.replace(*rule, with);
                 let new = self.send(at, frame).exits;
-                let before = old.into_iter().chain(new.iter().copied()).collect();
-                return Predicted::Traffic { before, after: new };
+                return Predicted::Traffic { old, new };
             }
             RuleStep::Count { rule, .. } => {
                 let per_frame = self.counted.get(*rule).cloned().unwrap_or_default();
@@ -254,10 +254,15 @@ pub fn judge(case: &RuleCase, queues: u16, observation: &RuleCaseObservation) ->
                 }
                 frame_difference(seen, wanted).or_else(|| flow_difference(case, at, observation))
             }
-            (
-                StepResult::Traffic { before, after },
-                Predicted::Traffic { before: old, after: new },
-            ) => traffic_difference((before, old), (after, new)),
+            (StepResult::Traffic { before, after, after_ns }, Predicted::Traffic { old, new }) => {
+                // What frames show whose rule still has its old actions is late, not wrong.
+                let is_old = |exit: &&FrameExit| old.contains(exit) && !new.contains(exit);
+                let count = after.iter().take_while(is_old).count();
+                if let Some(last) = count.checked_sub(1) {
+                    late_ns = late_ns.max(after_ns.get(last).copied().unwrap_or(0).max(1));
+                }
+                traffic_difference((before, old), (&after[count..], new))
+            }
             (StepResult::Counted { frames, .. }, Predicted::Count { per_frame }) => {
                 count_difference(*frames, per_frame, observation)
             }
@@ -345,9 +350,11 @@ fn traffic_difference(
         let strays = seen.iter().filter(|exit| !wanted.contains(exit));
         (strays.clone().count(), strays.copied().next())
     };
-    let (count, first) = stray(before, old);
+    // The call takes effect before it returns.
+    let either: Vec<FrameExit> = old.iter().chain(new).copied().collect();
+    let (count, first) = stray(before, &either);
     if let Some(first) = first {
-        let (all, old) = (before.len(), places(old));
+        let (all, old) = (before.len(), places(&either));
         return Some(format!(
             "frames before the call have to go to {old}; {count} of {all} went to {first}"
         ));
@@ -407,7 +414,7 @@ pub fn count_range(per_frame: &[(usize, u64)], observation: &RuleCaseObservation
                 range.0 += count * u64::from(seen.fitting);
                 range.1 += count * u64::from(seen.sent);
             }
-            Some(StepResult::Traffic { before, after }) => {
+            Some(StepResult::Traffic { before, after, .. }) => {
                 range.1 += (before.len() + after.len()) as u64;
             }
             _ => range.1 += count,

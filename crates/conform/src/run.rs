@@ -80,15 +80,13 @@ pub struct ConformProgress<'a> {
     pub wrong: usize,
 }
 
-/// Tries a device. What it lacks as a whole is in the result.
-///
-/// # Errors
-/// [`DeviceError`]: the device cannot be used, or broke.
+/// Tries a device. What it lacks as a whole is in the result, and so is the end of a device that
+/// fails meanwhile, behind what was tried until then.
 pub fn conform(
     bed: &mut dyn Testbed,
     options: &ConformOptions,
     progress: &mut dyn FnMut(ConformProgress<'_>),
-) -> Result<DeviceConformance, DeviceError> {
+) -> DeviceConformance {
     let begun = Instant::now();
     let about = bed.about();
     let facts = about.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone())).collect();
@@ -101,15 +99,13 @@ pub fn conform(
         wrong: Vec::new(),
         seen: BTreeMap::new(),
         lost: Vec::new(),
+        has_failed: false,
     };
-    match trial.run(options, progress) {
-        Err(DeviceError::NotSupported { capability, .. }) if trial.result.cells.is_empty() => {
-            trial.result.not_tried = Some(format!("not supported: {capability}"));
-        }
-        other => other?,
+    if let Err(error) = trial.run(options, progress) {
+        trial.end(&error);
     }
     trial.result.seconds = begun.elapsed().as_secs_f64();
-    Ok(trial.result)
+    trial.result
 }
 
 /// A device while it is tried.
@@ -123,6 +119,8 @@ struct DeviceTrial<'b> {
     seen: BTreeMap<String, usize>,
     /// Items whose frames do not come out.
     lost: Vec<&'static str>,
+    /// The device is not asked any more.
+    has_failed: bool,
 }
 
 /// A case that was wrong in every attempt.
@@ -181,6 +179,21 @@ impl DeviceTrial<'_> {
         }
         self.find_limits()?;
         self.name_faults()
+    }
+
+    /// Keeps what was tried until the device failed.
+    fn end(&mut self, error: &DeviceError) {
+        self.has_failed = true;
+        if self.result.cells.is_empty() {
+            self.result.not_tried = Some(error.to_string());
+            return;
+        }
+        self.result.failed = Some(error.to_string());
+        // A case whose cell did not come to its end has none.
+        let cells = self.result.cells.len();
+        self.wrong.retain(|wrong| wrong.cell < cells);
+        // Nothing is asked of the device, so nothing can fail.
+        let _ = self.name_faults();
     }
 
     /// Finds the items whose frames do not come out even below a rule of every frame: what rules do
@@ -318,7 +331,8 @@ impl DeviceTrial<'_> {
 
     /// Names the faults: as few as explain all cases that were wrong.
     fn name_faults(&mut self) -> Result<(), DeviceError> {
-        let mut rest: Vec<WrongCase> = std::mem::take(&mut self.wrong);
+        // They stay until all have a name: the device may fail while one is made smaller.
+        let mut rest = self.wrong.clone();
         while let Some(first) = rest.first() {
             let name = match best_explanation(&rest) {
                 Some(name) => name,
@@ -355,6 +369,9 @@ impl DeviceTrial<'_> {
         wrong: &WrongCase,
         accepts: impl Fn(&[String]) -> bool,
     ) -> Result<WrongCase, DeviceError> {
+        if self.has_failed {
+            return Ok(wrong.clone());
+        }
         let tries = if self.result.faults.len() < SHRUNK_MAX { SHRINK_TRIES } else { 0 };
         let mut newest = None;
         let queues = self.queues;
@@ -527,7 +544,7 @@ fn best_explanation(rest: &[WrongCase]) -> Option<String> {
 fn frames(seen: &RuleCaseObservation) -> u64 {
     let sent = seen.steps.iter().map(|step| match step {
         StepResult::Frame(FrameObservation { sent, .. }) => u64::from(*sent),
-        StepResult::Traffic { before, after } => (before.len() + after.len()) as u64,
+        StepResult::Traffic { before, after, .. } => (before.len() + after.len()) as u64,
         _ => 0,
     });
     sent.sum()

@@ -32,6 +32,8 @@ enum Planted {
     FirstWins,
     /// A field does not count.
     Field(Item, &'static str),
+    /// A field does not count, and after so many cases the device is gone.
+    FieldAndBreak(Item, &'static str, u32),
     /// The lower half of a field does not count.
     HalfField(Item, &'static str),
     /// A rule of a later group acts at once.
@@ -40,6 +42,8 @@ enum Planted {
     ItemIgnored(Item),
     /// A rule has its effect two frames after the call.
     Late,
+    /// New actions of a rule have their effect two frames after the call.
+    LateReplace,
     /// Masks count as if they were whole.
     Mask(Item, &'static str),
     MarkLost,
@@ -67,6 +71,8 @@ struct FaultyPort {
     out: Vec<(FrameExit, Vec<u8>, FrameMark)>,
     /// Rules that were accepted and wait, and the frames until they count.
     pending: Vec<(usize, WrittenRule)>,
+    /// The same of new actions.
+    replacing: Vec<(usize, WrittenRule)>,
     /// By the number of a rule here: its name on the card; none for one that waits.
     ids: Vec<Option<RuleId>>,
     written: Vec<WrittenRule>,
@@ -84,6 +90,7 @@ impl FaultyPort {
             planted,
             out: Vec::new(),
             pending: Vec::new(),
+            replacing: Vec::new(),
             ids: Vec::new(),
             written: Vec::new(),
             alive: Vec::new(),
@@ -97,7 +104,9 @@ impl FaultyPort {
     fn bent(&self, rule: &WrittenRule) -> WrittenRule {
         let mut rule = rule.clone();
         match self.planted {
-            Planted::Field(item, field) => for_field(&mut rule, item, field, |_, _| 0),
+            Planted::Field(item, field) | Planted::FieldAndBreak(item, field, _) => {
+                for_field(&mut rule, item, field, |_, _| 0)
+            }
             Planted::HalfField(item, field) => {
                 for_field(&mut rule, item, field, |mask, bits| mask >> (bits / 2) << (bits / 2));
             }
@@ -193,6 +202,11 @@ impl RulePort for FaultyPort {
         if self.planted == Planted::ReplaceLosesFrames {
             self.lose = 3;
         }
+        if self.planted == Planted::LateReplace {
+            self.replacing.push((id, with.clone()));
+            self.lose = 2;
+            return Ok(id);
+        }
         if self.planted != Planted::ReplaceIgnored
             && let Some(of_card) = self.ids[id]
         {
@@ -205,6 +219,7 @@ impl RulePort for FaultyPort {
     fn destroy(&mut self, id: usize) -> Result<(), RuleDenial> {
         self.alive[id] = false;
         self.pending.retain(|(number, _)| *number != id);
+        self.replacing.retain(|(number, _)| *number != id);
         if self.planted == Planted::DestroyStays && self.alive.contains(&true) {
             return Ok(());
         }
@@ -251,8 +266,11 @@ impl RulePort for FaultyPort {
             self.lose -= 1;
             return Ok(true);
         }
-        if self.planted == Planted::Late {
+        if matches!(self.planted, Planted::Late | Planted::LateReplace) {
             if self.lose == 0 {
+                for (number, with) in std::mem::take(&mut self.replacing) {
+                    self.ids[number] = self.inner.replace(self.ids[number].unwrap(), &with).ok();
+                }
                 for (number, rule) in std::mem::take(&mut self.pending) {
                     self.ids[number] = self.put(&rule).ok();
                 }
@@ -332,6 +350,12 @@ impl Testbed for FaultyCard {
         let mut next = 1;
         let observed = cases.cases.iter().map(|case| {
             self.cases += 1;
+            if let Planted::FieldAndBreak(_, _, most) = self.planted
+                && self.cases > most
+            {
+                let (device, reason) = (self.about.name.clone(), "it is gone".to_owned());
+                return Err(DeviceError::Broken { device, reason });
+            }
             let mut port = FaultyPort::new(self.queues, self.planted, self.cases);
             carry_out(&mut port, case, &mut next)
         });
@@ -344,7 +368,7 @@ fn tried(planted: Planted, items: &[Item]) -> DeviceConformance {
     let mut card = FaultyCard { about, planted, queues: 1, cases: 0 };
     let options =
         ConformOptions { items: items.to_vec(), combinations: 16, ..ConformOptions::default() };
-    conform(&mut card, &options, &mut |_| {}).unwrap()
+    conform(&mut card, &options, &mut |_| {})
 }
 
 fn names(result: &DeviceConformance) -> Vec<&str> {
@@ -423,12 +447,43 @@ fn a_rule_that_takes_effect_late_is_late_and_not_wrong() {
 }
 
 #[test]
+fn new_actions_that_take_effect_late_are_late_and_not_wrong() {
+    let result = tried(Planted::LateReplace, &[Item::Udp]);
+    let late = result.cells.iter().filter(|cell| cell.state == CellState::Late);
+    let rows: Vec<&str> = late.map(|cell| &cell.row[..]).collect();
+    assert!(rows.contains(&"replace under traffic"), "{rows:?}");
+    assert_eq!(names(&result), [""; 0], "{:#?}", result.faults);
+}
+
+#[test]
 fn a_card_that_is_wrong_now_and_then_is_not_accused() {
     let result = tried(Planted::Sometimes, &[Item::Udp]);
     assert_eq!(names(&result), [""; 0]);
     let unsteady = result.cells.iter().find(|cell| cell.state == CellState::Unsteady).unwrap();
     let words = unsteady.words.as_ref().unwrap();
     assert!(words.starts_with("frames do not agree: the frame has to go to queue"), "{words}");
+}
+
+/// Whenever it fails, the faults that were seen until then have their names.
+#[test]
+fn a_device_that_fails_keeps_what_was_tried_until_then() {
+    let whole = tried(Planted::Field(Item::Udp, "dst"), &[Item::Udp]);
+    let mut last = 0;
+    for most in [0, 1, 5, 20, 40, 80, 160] {
+        let result = tried(Planted::FieldAndBreak(Item::Udp, "dst", most), &[Item::Udp]);
+        let why = result.failed.as_deref().or(result.not_tried.as_deref());
+        assert_eq!(why, Some("faulty failed: it is gone"), "{most}");
+        assert_eq!(result.not_tried.is_some(), result.cells.is_empty(), "{most}");
+        assert!(result.cells.len() >= last, "{most}");
+        last = result.cells.len();
+        for (cell, of_whole) in result.cells.iter().zip(&whole.cells) {
+            assert_eq!((&cell.column, cell.state), (&of_whole.column, of_whole.state), "{most}");
+        }
+        if result.count(CellState::Wrong) > 0 {
+            assert_eq!(names(&result), ["ignores udp dst"], "{most}");
+        }
+    }
+    assert!(last > 10, "{last}");
 }
 
 #[test]
@@ -461,7 +516,7 @@ fn the_software_card_is_right_in_every_cell() {
     let mut bed = niclab_device::open("soft").unwrap();
     for seed in 1..4 {
         let options = ConformOptions { seed, ..ConformOptions::default() };
-        let result = conform(&mut *bed, &options, &mut |_| {}).unwrap();
+        let result = conform(&mut *bed, &options, &mut |_| {});
         let other: Vec<_> =
             result.cells.iter().filter(|cell| cell.state != CellState::Right).collect();
         assert!(other.is_empty(), "{other:#?}\n{:#?}", result.faults);
@@ -474,6 +529,6 @@ fn the_software_card_is_right_in_every_cell() {
 #[test]
 fn a_device_without_rules_says_so() {
     let mut bed = niclab_device::open("model:connectx-5").unwrap();
-    let result = conform(&mut *bed, &ConformOptions::default(), &mut |_| {}).unwrap();
+    let result = conform(&mut *bed, &ConformOptions::default(), &mut |_| {});
     assert_eq!(result.not_tried.as_deref(), Some("not supported: rules frame by frame"));
 }

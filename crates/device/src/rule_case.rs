@@ -234,6 +234,8 @@ pub enum StepResult {
         before: Vec<FrameExit>,
         /// The same of those that were sent after it.
         after: Vec<FrameExit>,
+        /// How long after the call had returned each of these was sent, nanoseconds.
+        after_ns: Vec<u64>,
     },
     /// Of [`RuleStep::Count`].
     Counted {

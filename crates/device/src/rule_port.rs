@@ -297,8 +297,10 @@ impl<P: RulePort> RunningCase<'_, P> {
         if let Err(denial) = self.replace(rule, with) {
             return Ok(StepResult::Denied(denial));
         }
-        let called = *self.next;
+        let (called, returned) = (*self.next, Instant::now());
+        let mut after_ns = Vec::with_capacity(frames as usize);
         for _ in 0..frames {
+            after_ns.push(returned.elapsed().as_nanos() as u64);
             if send_numbered(self.port, frame, self.next)?.is_none() {
                 return Ok(StepResult::Unsent);
             }
@@ -318,7 +320,8 @@ impl<P: RulePort> RunningCase<'_, P> {
             let found = |number: u64| received.iter().find(|(one, _)| *one == number);
             numbers.map(|number| found(number).map_or(FrameExit::Nowhere, |one| one.1)).collect()
         };
-        Ok(StepResult::Traffic { before: exits(first..called), after: exits(called..end) })
+        let (before, after) = (exits(first..called), exits(called..end));
+        Ok(StepResult::Traffic { before, after, after_ns })
     }
 
     fn count(&mut self, rule: usize, (least, most): (u64, u64)) -> StepResult {

@@ -4,6 +4,8 @@ pub mod compared;
 mod page;
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
@@ -17,6 +19,9 @@ use crate::devices;
 use crate::failure::Failure;
 use crate::output::{is_terminal, json, one_line, say, stdout};
 use crate::tables;
+
+/// How often a line says how far it is, where there is no terminal for a bar.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// Tries each device and prints its matrix; a device that accepts rules and does something else is
 /// a failure.
@@ -32,11 +37,11 @@ pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
 }
 
 fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(), Failure> {
-    let started = Timestamp::now().to_string();
+    let started = format!("{:.0}", Timestamp::now());
     let mut results = Vec::new();
     for (device, bed) in devices::open(&arguments.device, &devices::agents(arguments.deploy)?)? {
         if let Ok(mut bed) = bed {
-            results.push(tried(&device.name, &mut *bed, options)?);
+            results.push(tried(&device.name, &mut *bed, options));
         }
     }
     let document = ConformDocument {
@@ -46,14 +51,9 @@ fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(),
         seed: options.seed,
         devices: results,
     };
-    if arguments.json {
-        json(&document)?;
-    } else {
-        page::print(&document, tables::width(), &mut stdout())?;
-    }
+    show(&document, arguments.json)?;
     if let Some(path) = &arguments.output {
-        document.write(path, &niclab_report::conform_html(&document)?)?;
-        say(&format!("report: {}", path.join(REPORT).display()));
+        write_report(path, &document)?;
     }
     let wrong: Vec<String> = document.devices.iter().filter_map(accusation).collect();
     let untried: Vec<String> = document.devices.iter().filter_map(untried).collect();
@@ -64,8 +64,26 @@ fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(),
     }
 }
 
-/// Why nothing is known to be right of a device; `None` where something is.
+/// Prints a result: its matrices, or JSON.
+pub fn show(document: &ConformDocument, is_json: bool) -> Result<(), Failure> {
+    match is_json {
+        true => json(document),
+        false => Ok(page::print(document, tables::width(), &mut stdout())?),
+    }
+}
+
+/// Writes the report of a result again.
+pub fn write_report(path: &Path, document: &ConformDocument) -> Result<(), Failure> {
+    document.write(path, &niclab_report::conform_html(document)?)?;
+    say(&format!("report: {}", path.join(REPORT).display()));
+    Ok(())
+}
+
+/// How a device failed, or why nothing is known to be right of it; `None` where something is.
 fn untried(device: &DeviceConformance) -> Option<String> {
+    if let Some(why) = &device.failed {
+        return Some(format!("{}: {}", one_line(&device.device), one_line(why)));
+    }
     let has_right = [CellState::Right, CellState::Late].iter().any(|of| device.count(*of) > 0);
     let why = device.not_tried.clone().unwrap_or_else(|| "no cell is right".to_owned());
     (!has_right).then(|| format!("{}: {why}", one_line(&device.device)))
@@ -96,21 +114,23 @@ fn options(arguments: &ConformArguments) -> ConformOptions {
 }
 
 /// A device with its bar on the screen.
-fn tried(
-    name: &str,
-    bed: &mut dyn Testbed,
-    options: &ConformOptions,
-) -> Result<DeviceConformance, Failure> {
+fn tried(name: &str, bed: &mut dyn Testbed, options: &ConformOptions) -> DeviceConformance {
     let bar = if is_terminal() { ProgressBar::new(1) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {wide_msg}") {
         bar.set_style(style);
     }
     let name = one_line(name);
+    let mut told = Instant::now();
     let result = conform(bed, options, &mut |progress| {
+        if !is_terminal() && told.elapsed() >= TOLD_EVERY {
+            told = Instant::now();
+            let (done, all) = (progress.done, progress.all);
+            say(&format!("{name}: {done} of {all} cells, {} cases wrong", progress.wrong));
+        }
         bar.set_length(progress.all as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(format!("{name}: {}; {} cases wrong", progress.row, progress.wrong));
     });
     bar.finish_and_clear();
-    Ok(result?)
+    result
 }

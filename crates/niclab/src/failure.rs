@@ -195,6 +195,12 @@ pub enum Failure {
         /// The files.
         files: Vec<PathBuf>,
     },
+    /// An option of `compare` that results of `conform` have nothing for.
+    #[error("{option}: results of `niclab conform` are compared cell by cell; leave it out")]
+    OfRuns {
+        /// The option.
+        option: &'static str,
+    },
     /// Runs that have nothing in common.
     #[error(
         "nothing in common: measure the same places of the same experiment, and one device each or \
@@ -556,11 +562,11 @@ impl Failure {
             | Failure::ProgramMemory { .. }
             | Failure::Report(_)
             | Failure::Validation(_) => 1,
-            // Options that exclude each other, or name what is not there.
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
             | Failure::NoTerminal
+            | Failure::OfRuns { .. }
             | Failure::NotModelled { .. }
             | Failure::Spec(
                 SpecError::OfTrace { .. } | SpecError::OfRules { .. } | SpecError::Variants(_),

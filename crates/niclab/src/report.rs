@@ -6,16 +6,24 @@ use std::path::{Path, PathBuf};
 use niclab_lab::run::Run;
 use niclab_lab::summary::summarize;
 use niclab_report::ReportOptions;
+use niclab_result::conform::ConformDocument;
 use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::baseline::EarlierRun;
 use crate::failure::Failure;
 use crate::output::{one_line, quoted, stdout};
 use crate::rules::plural;
-use crate::{baseline, stored, tables, trust};
+use crate::{baseline, conform, stored, tables, trust};
 
-/// Writes the report of a finished or unfinished run anew, compared with the run of `typed`.
+/// Writes the report of a finished or unfinished run anew, compared with the run of `typed`; or
+/// that of `niclab conform`, which is compared with nothing.
 pub fn run(directory: &Path, typed: Option<&Path>) -> Result<(), Failure> {
+    if let Some(document) = ConformDocument::read(directory)? {
+        return match typed {
+            None => conform::write_report(directory, &document),
+            Some(_) => Err(Failure::OfRuns { option: "--baseline" }),
+        };
+    }
     let writer = ReportWriter::open(directory)?;
     let read = ReadResult::open(directory)?;
     let earlier = baseline::of_report(directory, &read.run, typed)?;

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
+use niclab_result::conform::ConformDocument;
 use niclab_result::{Figure, Mean, SeriesShape, Summary};
 
+use crate::conform;
 use crate::failure::Failure;
 use crate::output::{json, one_line, stdout};
 use crate::tables::{self, Grid, wrapped};
@@ -15,7 +17,12 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// Prints findings, figures as tables, and tables; the summary as JSON where that is asked for.
+///
+/// A directory of `niclab conform` has its matrix.
 pub fn run(directory: &Path, is_json: bool) -> Result<(), Failure> {
+    if let Some(document) = ConformDocument::read(directory)? {
+        return conform::show(&document, is_json);
+    }
     let summary = report::summary(stored::open(directory)?)?;
     if is_json {
         return json(&summary);

@@ -81,12 +81,15 @@ fn view(at: usize, device: &DeviceConformance) -> DeviceView<'_> {
     let wrong = device.count(CellState::Wrong);
     let right = device.count(CellState::Right);
     let all = device.cells.len();
+    let failed = device.failed.as_ref().map_or(String::new(), |why| {
+        format!(" The device failed, and the rest was not tried: {why}.")
+    });
     DeviceView {
         device,
         anchor: format!("device-{at}"),
         lead: format!(
             "{right} of {all} cells are right, {wrong} are accepted and wrong. {cases} cases, \
-             {frames} frames, {queues} queues, {seconds:.1} s."
+             {frames} frames, {queues} queues, {seconds:.1} s.{failed}"
         ),
         matrices: vec![
             matrix(device, ConformPart::Patterns, "Items by the form of their masks"),

@@ -1,11 +1,11 @@
 //! The document of `niclab conform`: what devices did with rules, cell by cell.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory::make_directory;
 use crate::error::ResultError;
 use crate::folder::Folder;
 use crate::{CONFORM, REPORT};
@@ -35,13 +35,10 @@ impl ConformDocument {
     /// Makes the directory for one, before anything is tried.
     ///
     /// # Errors
-    /// [`ResultError::Exists`] and its like for a path that is taken; [`ResultError::Full`],
+    /// [`ResultError::Exists`] and its like for a path that is taken; [`ResultError::NoRoom`],
     /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
     pub fn make_place(path: &Path) -> Result<(), ResultError> {
-        if path.exists() {
-            return Err(ResultError::existing(path));
-        }
-        fs::create_dir_all(path).map_err(|error| ResultError::of(path, error))
+        make_directory(path)
     }
 
     /// Writes it and its report into a directory ([`ConformDocument::make_place`]).
@@ -101,6 +98,9 @@ pub struct DeviceConformance {
     pub facts: Vec<(String, String)>,
     /// Why nothing could be tried, if so; everything else is empty then.
     pub not_tried: Option<String>,
+    /// How the device failed, if it did: what was not tried until then is missing.
+    #[serde(default)]
+    pub failed: Option<String>,
     /// Queues that rules could name.
     pub queues: u16,
     /// Cases that were carried out, without repetitions.
@@ -267,6 +267,24 @@ impl CellChange {
     }
 }
 
+/// A limit that is not the same in two results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitChange {
+    /// Of what.
+    pub name: String,
+    /// The greatest value that the baseline accepted; none if none was.
+    pub before: Option<u64>,
+    /// The greatest value that the other accepted.
+    pub after: Option<u64>,
+}
+
+impl LimitChange {
+    /// Whether the device accepts less than it did.
+    pub fn is_worse(&self) -> bool {
+        self.after < self.before
+    }
+}
+
 /// The name of a cell: its row, and its column where it has one.
 pub fn cell_name(row: &str, column: &str) -> String {
     if column.is_empty() { row.to_owned() } else { format!("{row}/{column}") }
@@ -329,6 +347,23 @@ impl DeviceConformance {
         self.cells.iter().filter(|cell| cell.state == state).count()
     }
 
+    /// The limits that are not the same in another result; what one of them did not find is left
+    /// out.
+    pub fn limit_changes(&self, after: &DeviceConformance) -> Vec<LimitChange> {
+        let of_both = self.limits.iter().filter_map(|old| {
+            let new = after.limits.iter().find(|new| new.name == old.name)?;
+            let (name, before, after) = (old.name.clone(), old.value, new.value);
+            (before != after).then_some(LimitChange { name, before, after })
+        });
+        of_both.collect()
+    }
+
+    /// Rows that another result does not have: items that were tried here alone.
+    pub fn own_rows<'a>(&'a self, other: &DeviceConformance) -> Vec<&'a str> {
+        let is_own = |cell: &&ConformCell| other.cells.iter().all(|one| one.row != cell.row);
+        distinct(self.cells.iter().filter(is_own).map(|cell| &cell.row[..]))
+    }
+
     /// The cells that are not the same in another result, the worst change first: a cell that
     /// became wrong, then by how bad it is now and how good it was.
     pub fn changes(&self, after: &DeviceConformance) -> Vec<CellChange> {
@@ -372,6 +407,8 @@ fn change(old: Option<&ConformCell>, new: Option<&ConformCell>) -> CellChange {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn device(cells: &[(&str, CellState)]) -> DeviceConformance {
@@ -408,6 +445,26 @@ mod tests {
         let changes = before.changes(&after);
         assert_eq!(changes.len(), 2);
         assert!(changes.iter().all(|change| !change.is_worse()));
+    }
+
+    #[test]
+    fn limits_that_changed_and_rows_of_one_side_are_named() {
+        let limit = |name: &str, value| ConformLimit {
+            name: name.to_owned(),
+            value,
+            at_least: false,
+            words: None,
+        };
+        let mut before = device(&[("eth", CellState::Right), ("udp", CellState::Right)]);
+        before.limits = vec![limit("priority", Some(9)), limit("group", Some(3))];
+        let mut after = device(&[("udp", CellState::Right)]);
+        after.limits = vec![limit("priority", Some(7)), limit("group", Some(3))];
+        let change = LimitChange { name: "priority".to_owned(), before: Some(9), after: Some(7) };
+        assert_eq!(before.limit_changes(&after), std::slice::from_ref(&change));
+        assert!(change.is_worse() && !after.limit_changes(&before)[0].is_worse());
+        assert!(LimitChange { after: None, ..change }.is_worse());
+        assert_eq!(before.own_rows(&after), ["eth"]);
+        assert_eq!(after.own_rows(&before), [""; 0]);
     }
 
     #[test]

@@ -70,6 +70,22 @@ impl fmt::Display for Repair {
 /// How often a name for a new directory is tried before something else must be wrong.
 const FRESH_MAX: u32 = 10_000;
 
+/// Makes a directory that is not there yet, and those above it.
+///
+/// # Errors
+/// [`ResultError::ReadOnly`], [`ResultError::NoRoom`] and those of [`ResultError::of`].
+pub(crate) fn make_directory(path: &Path) -> Result<(), ResultError> {
+    if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
+    }
+    fs::create_dir(path).map_err(|e| match e.kind() {
+        // Some places take no new directory and call it missing (/proc).
+        io::ErrorKind::NotFound => ResultError::ReadOnly { path: path.to_path_buf() },
+        io::ErrorKind::StorageFull => ResultError::NoRoom { path: path.to_path_buf() },
+        _ => ResultError::of(path, e),
+    })
+}
+
 impl Directory {
     /// Makes `path`, and the directories above it that are missing, for a run that begins at this
     /// time since the Unix epoch.
@@ -81,15 +97,7 @@ impl Directory {
     /// that is taken; [`ResultError::ReadOnly`], [`ResultError::NoRoom`],
     /// [`ResultError::NotDirectory`], [`ResultError::Disk`].
     pub fn create(path: &Path, began: Duration) -> Result<Directory, ResultError> {
-        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
-        }
-        fs::create_dir(path).map_err(|e| match e.kind() {
-            // Some places take no new directory and call it missing (/proc).
-            io::ErrorKind::NotFound => ResultError::ReadOnly { path: path.to_path_buf() },
-            io::ErrorKind::StorageFull => ResultError::NoRoom { path: path.to_path_buf() },
-            _ => ResultError::of(path, e),
-        })?;
+        make_directory(path)?;
         Directory::begun_in(path, began).map_err(|error| {
             // Nothing else can be in it yet.
             [SAMPLES, LATENCY].iter().for_each(|name| drop(fs::remove_file(path.join(name))));

@@ -780,8 +780,8 @@ impl Ports {
     }
 }
 
-/// Ports by the order in which their devices were named; DPDK's order is that of addresses. A device
-/// of several ports has names that begin with its own.
+/// Ports by the order in which their devices were named; DPDK's order is that of addresses. A
+/// device of several ports has names that begin with its own.
 fn in_order<P>(mut ports: Vec<(String, P)>, devices: &[String]) -> Result<Vec<P>, String> {
     if devices.is_empty() {
         return Ok(ports.into_iter().map(|(_, port)| port).collect());
@@ -815,8 +815,8 @@ fn no_port(device: &str, cards: &Path) -> String {
     let driver = driver.map_or("no driver".into(), |driver| driver.to_string_lossy().into_owned());
     format!(
         "DPDK made no port of {device}, which is bound to {driver}; `dpdk-devbind.py -s` shows the \
-         drivers, `dpdk-devbind.py -b vfio-pci {device}` binds it (ConnectX and BlueField stay with \
-         mlx5_core)"
+         drivers, `dpdk-devbind.py -b vfio-pci {device}` binds it (ConnectX and BlueField stay \
+         with mlx5_core)"
     )
 }
 

@@ -314,7 +314,7 @@ fn replace(maker: &mut CaseMaker<'_>) -> Option<Cases> {
     Some(vec![steps])
 }
 
-/// The same while frames flow: each meets the old or the new actions.
+/// The same while frames flow: each meets the old or the new actions, and the last one the new.
 fn replace_under_traffic(maker: &mut CaseMaker<'_>) -> Option<Cases> {
     let sample = maker.sample(Item::Ipv4)?;
     let rule = |queue: Action| CaseMaker::of_source(&sample, u32::MAX, (0, 1), vec![queue]);
@@ -323,7 +323,13 @@ fn replace_under_traffic(maker: &mut CaseMaker<'_>) -> Option<Cases> {
         create(any_rule(0, 2, Action::Drop)),
         create(rule(maker.queue(1))?),
         send(&frame),
-        RuleStep::Traffic { frame, frames: TRAFFIC, rule: 1, with: rule(maker.queue(2))? },
+        RuleStep::Traffic {
+            frame: frame.clone(),
+            frames: TRAFFIC,
+            rule: 1,
+            with: rule(maker.queue(2))?,
+        },
+        send(&frame),
     ];
     Some(vec![steps])
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use niclab_result::conform::{
-    CellChange, CellState, ConformDocument, DeviceConformance, cell_name,
+    CellChange, CellState, ConformDocument, DeviceConformance, LimitChange, cell_name,
 };
 use serde::Serialize;
 
@@ -33,8 +33,18 @@ struct ComparedPair<'a> {
     /// Why the other one was not tried, where the baseline was.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_tried: Option<String>,
+    /// How the other one failed, if it did: not all of it was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<&'a str>,
+    /// The seeds where they differ: the cases were not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seeds: Option<[u64; 2]>,
+    /// Items and behaviours that only the baseline, and only the other one, was tried with.
+    only: [Vec<&'a str>; 2],
     /// The worst first.
     changes: Vec<CellChange>,
+    /// Limits that are not the same.
+    limits: Vec<LimitChange>,
     /// Cells that are the same.
     same: usize,
 }
@@ -61,23 +71,18 @@ pub fn read(directories: &[PathBuf]) -> Result<Option<Vec<ConformDocument>>, Fai
 
 /// Prints what differs; cells that became worse are a failure.
 pub fn run(arguments: &CompareArguments, documents: &[ConformDocument]) -> Result<(), Failure> {
+    for (is_given, option) in
+        [(arguments.github, "--github"), (!arguments.metric.is_empty(), "--metric")]
+    {
+        if is_given {
+            return Err(Failure::OfRuns { option });
+        }
+    }
     let names: Vec<String> =
         arguments.directories.iter().map(|path| path.display().to_string()).collect();
     let pairs = pairs(documents, &names)?;
-    let compared: Vec<ComparedPair<'_>> = pairs
-        .iter()
-        .map(|(base, other)| {
-            let changes = base.1.changes(other.1);
-            let same = base.1.cells.len()
-                - changes.iter().filter(|change| change.before.is_some()).count();
-            let not_tried = other.1.not_tried.clone().filter(|_| base.1.not_tried.is_none());
-            let (changes, same) = match not_tried {
-                None => (changes, same),
-                Some(_) => (Vec::new(), 0),
-            };
-            ComparedPair { base: &base.0, other: &other.0, not_tried, changes, same }
-        })
-        .collect();
+    let compared: Vec<ComparedPair<'_>> =
+        pairs.iter().map(|(base, other)| compared(base, other)).collect();
     let regressions: Vec<String> = compared.iter().filter_map(regression).collect();
     if arguments.json {
         json(&ConformComparison { schema: 1, pairs: compared, regressions: regressions.clone() })?;
@@ -90,17 +95,49 @@ pub fn run(arguments: &CompareArguments, documents: &[ConformDocument]) -> Resul
     }
 }
 
-type Named<'d> = (String, &'d DeviceConformance);
+/// A device of a result.
+struct NamedResult<'d> {
+    /// Its directory and its device.
+    name: String,
+    seed: u64,
+    device: &'d DeviceConformance,
+}
+
+fn compared<'a>(base: &'a NamedResult<'_>, other: &'a NamedResult<'_>) -> ComparedPair<'a> {
+    let (old, new) = (base.device, other.device);
+    let not_tried = new.not_tried.clone().filter(|_| old.not_tried.is_none());
+    let mut pair = ComparedPair {
+        base: &base.name,
+        other: &other.name,
+        not_tried,
+        failed: new.failed.as_deref().filter(|_| old.failed.is_none()),
+        seeds: (base.seed != other.seed).then_some([base.seed, other.seed]),
+        only: [old.own_rows(new), new.own_rows(old)],
+        changes: Vec::new(),
+        limits: Vec::new(),
+        same: 0,
+    };
+    if pair.not_tried.is_none() {
+        let is_of_both = |row: &str| pair.only.iter().all(|only| !only.contains(&row));
+        pair.changes = old.changes(new);
+        pair.changes.retain(|change| is_of_both(&change.row));
+        let changed = pair.changes.iter().filter(|change| change.before.is_some()).count();
+        pair.same = old.cells.iter().filter(|cell| is_of_both(&cell.row)).count() - changed;
+        pair.limits = old.limit_changes(new);
+    }
+    pair
+}
 
 /// Devices of one directory: the first with the others. Of several: those of the same name, or the
 /// only ones.
 fn pairs<'d>(
     documents: &'d [ConformDocument],
     names: &[String],
-) -> Result<Vec<(Named<'d>, Named<'d>)>, Failure> {
+) -> Result<Vec<(NamedResult<'d>, NamedResult<'d>)>, Failure> {
     let Some((base, others)) = documents.split_first() else { return Ok(Vec::new()) };
     let named = |at: usize, device: &'d DeviceConformance| {
-        (format!("{} {}", names[at], device.device), device)
+        let name = format!("{} {}", names[at], device.device);
+        NamedResult { name, seed: documents[at].seed, device }
     };
     let mut pairs = Vec::new();
     if others.is_empty()
@@ -140,9 +177,19 @@ fn regression(pair: &ComparedPair<'_>) -> Option<String> {
         .iter()
         .filter(|change| change.is_worse() && change.after == Some(CellState::Wrong));
     let wrong = wrong.count();
-    (worse > 0).then(|| {
-        format!("{}: {worse} cells are worse, {wrong} of them accepted and wrong", pair.other)
-    })
+    let limits = pair.limits.iter().filter(|change| change.is_worse()).count();
+    let cells = format!("{worse} cells are worse, {wrong} of them accepted and wrong");
+    let said = match (worse, limits) {
+        (0, 0) => String::new(),
+        (_, 0) => cells,
+        (0, _) => format!("{limits} limits are lower"),
+        _ => format!("{cells}, and {limits} limits are lower"),
+    };
+    match pair.failed {
+        Some(why) if said.is_empty() => Some(format!("{}: failed: {why}", pair.other)),
+        Some(why) => Some(format!("{}: {said}; then it failed: {why}", pair.other)),
+        None => (!said.is_empty()).then(|| format!("{}: {said}", pair.other)),
+    }
 }
 
 fn print(pairs: &[ComparedPair<'_>], all: bool, out: &mut impl Write) -> io::Result<()> {
@@ -155,6 +202,9 @@ fn print(pairs: &[ComparedPair<'_>], all: bool, out: &mut impl Write) -> io::Res
             writeln!(out, "{}", wrapped(&format!("worse: not tried any more: {why}"), width))?;
             continue;
         }
+        differences(pair)
+            .into_iter()
+            .try_for_each(|text| writeln!(out, "{}", wrapped(&text, width)))?;
         let most = if all { pair.changes.len() } else { CHANGES_MAX };
         for change in pair.changes.iter().take(most) {
             writeln!(out, "{}", wrapped(&words(change), width))?;
@@ -168,6 +218,30 @@ fn print(pairs: &[ComparedPair<'_>], all: bool, out: &mut impl Write) -> io::Res
         writeln!(out, "{worse} worse, {} other changes, {same} same", changed - worse)?;
     }
     Ok(())
+}
+
+/// What makes the two results differ beside their cells.
+fn differences(pair: &ComparedPair<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(why) = pair.failed {
+        all.push(format!("worse: the device failed; cells behind that were not tried: {why}"));
+    }
+    if let Some([base, other]) = pair.seeds {
+        let each = "a cell may differ because its cases do";
+        all.push(format!("seeds {base} and {other}: other rules and frames, so {each}"));
+    }
+    for (rows, side) in pair.only.iter().zip(["the baseline", "the other"]) {
+        if !rows.is_empty() {
+            all.push(format!("only {side} has {}", rows.join(", ")));
+        }
+    }
+    all.extend(pair.limits.iter().map(|change| {
+        let value = |value: Option<u64>| value.map_or("none".to_owned(), |of| of.to_string());
+        let verdict = if change.is_worse() { "worse" } else { "changed" };
+        let (before, after) = (value(change.before), value(change.after));
+        format!("{verdict}: limit of {}: {before} -> {after}", change.name)
+    }));
+    all
 }
 
 fn words(change: &CellChange) -> String {

@@ -59,6 +59,9 @@ impl MatrixPage<'_> {
                 device.cases, device.frames, device.queues, device.seconds
             ),
         )?;
+        if let Some(why) = &device.failed {
+            self.line(out, &format!("the device failed; the rest was not tried: {why}"))?;
+        }
         self.patterns(out)?;
         self.actions(out)?;
         self.behaviours(out)?;

@@ -30,6 +30,13 @@ fn the_software_card_does_what_its_rules_say() {
     let [device] = &document.devices[..] else { panic!("{document:?}") };
     assert_eq!((&device.device[..], device.count(CellState::Wrong)), ("soft", 0));
     assert!(fs::read_to_string(path.join("report.html")).unwrap().contains("soft"));
+    let mut shown = niclab(&["show"]);
+    shown.arg(&path).env("COLUMNS", "80");
+    assert_eq!(run(shown).out, ended.out);
+    fs::remove_file(path.join("report.html")).unwrap();
+    let written = call(&[std::ffi::OsStr::new("report"), path.as_os_str()]);
+    assert_eq!(written.code, Some(0), "{}", written.err);
+    assert!(fs::read_to_string(path.join("report.html")).unwrap().contains("soft"));
     let mut again = niclab(&["conform", "-o"]);
     again.arg(&path);
     let taken = run(again);
@@ -68,6 +75,59 @@ fn a_device_that_cannot_be_tried_any_more_is_a_regression() {
     assert_eq!(ended.code, Some(REGRESSION), "{}", ended.err);
     let line = "worse: not tried any more: not supported: rules frame by frame";
     assert!(ended.out.contains(line), "{}", ended.out);
+}
+
+#[test]
+fn a_place_that_cannot_be_made_is_named_with_the_remedy() {
+    let ended = call(&["conform", "--items", "udp", "-o", "/proc/niclab"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(ended.err.contains("/proc/niclab"), "{}", ended.err);
+    assert!(!ended.err.contains("that a run printed"), "{}", ended.err);
+}
+
+#[test]
+fn compare_says_how_results_differ_beside_their_cells() {
+    let place = scratch();
+    let [before, after] = ["before", "after"].map(|name| place.path().join(name));
+    for (path, items, seed) in [(&before, "udp,tcp", "1"), (&after, "udp", "2")] {
+        let mut command = niclab(&["conform", "--items", items, "--seed", seed, "-o"]);
+        command.arg(path);
+        assert_eq!(run(command).code, Some(0));
+    }
+    let compare = |more: &[&str]| {
+        let mut command = niclab(&["compare"]);
+        command.args([&before, &after]).args(more).env("COLUMNS", "200");
+        run(command)
+    };
+    let other = compare(&[]);
+    assert_eq!(other.code, Some(0), "{}", other.err);
+    for line in ["seeds 1 and 2: other rules and frames", "only the baseline has tcp\n"] {
+        assert!(other.out.contains(line), "{}", other.out);
+    }
+    assert!(other.out.contains("0 worse, 0 other changes"), "{}", other.out);
+    for option in [&["--github"][..], &["--metric", "pps"]] {
+        let refused = compare(option);
+        assert_eq!(refused.code, Some(2), "{}", refused.err);
+        assert!(refused.err.contains(option[0]), "{}", refused.err);
+    }
+    // A driver that has fewer priorities, and then fails.
+    let mut document = ConformDocument::read(&before).unwrap().unwrap();
+    let device = &mut document.devices[0];
+    let limit = device.limits.iter_mut().find(|limit| limit.name == "priority").unwrap();
+    limit.value = Some(7);
+    device.failed = Some("soft failed: it is gone".to_owned());
+    let worse = place.path().join("worse");
+    ConformDocument::make_place(&worse).unwrap();
+    document.write(&worse, "").unwrap();
+    let mut command = niclab(&["compare"]);
+    command.args([&before, &worse]).env("COLUMNS", "200");
+    let ended = run(command);
+    assert_eq!(ended.code, Some(REGRESSION), "{}", ended.err);
+    for line in ["worse: limit of priority: 65535 -> 7", "worse: the device failed; cells behind"] {
+        assert!(ended.out.contains(line), "{}", ended.out);
+    }
+    let line = "1 limits are lower; then it failed: soft failed: it is gone";
+    assert!(ended.err.contains(line), "{}", ended.err);
 }
 
 #[test]
