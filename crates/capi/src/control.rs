@@ -307,7 +307,7 @@ impl Control {
         let updated = self.nic.update(id, &given.list);
         updated.map_err(|error| Failure::of_rule(&error, &given.list))?;
         if let Some(card) = &mut self.card {
-            card.updated(id);
+            card.updated(id, &given.list);
         }
         self.forget(id, counted);
         self.remember(id, given);

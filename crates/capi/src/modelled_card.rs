@@ -91,12 +91,17 @@ impl ModelledRule {
             let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
             item.item == Item::Eth && (item.spec.is_none() || item.mask.is_some_and(is_blank))
         };
-        let jump = actions.iter().find_map(|action| match action {
-            Action::Jump(group) => Some(*group),
-            _ => None,
-        });
-        ModelledRule { group, kind, is_default: items.iter().all(matches_all), jump }
+        let is_default = items.iter().all(matches_all);
+        ModelledRule { group, kind, is_default, jump: jump(actions) }
     }
+}
+
+/// The group that actions send packets to.
+fn jump(actions: &[Action]) -> Option<u32> {
+    actions.iter().find_map(|action| match action {
+        Action::Jump(group) => Some(*group),
+        _ => None,
+    })
 }
 
 impl ModelledCard {
@@ -223,9 +228,16 @@ impl ModelledCard {
         }
     }
 
-    /// Takes the time of changing the actions of a rule in place.
-    pub fn updated(&mut self, id: RuleId) {
-        let Some(rule) = self.rules.get(&id).copied() else { return };
+    /// Takes the time of giving a rule these actions in place, and notes where they lead.
+    pub fn updated(&mut self, id: RuleId, actions: &[Action]) {
+        let Some(rule) = self.rules.get_mut(&id) else { return };
+        rule.jump = jump(actions);
+        let rule = *rule;
+        if rule.is_default
+            && let Some(group) = self.groups.get_mut(&rule.group)
+        {
+            group.next = rule.jump;
+        }
         let there = self.count(rule.group);
         let costs = self.costs(rule.group, &rule.kind);
         if let Some(update) = costs.and_then(|costs| costs.update(there)) {
@@ -331,7 +343,7 @@ mod tests {
         card.created(&one, Some(id(10_000)));
         let spent = card.take_spent();
         assert_eq!(spent.beside_ns, 4_224.0);
-        card.updated(id(5));
+        card.updated(id(5), &[Action::Drop]);
         assert_eq!(card.take_spent().alone_ns, 1_608.0);
         card.destroyed(id(5));
         assert_eq!(card.take_spent().alone_ns, 1_062.0);
@@ -373,6 +385,12 @@ mod tests {
             card.created(&rule(1, &[Item::Eth, Item::Ipv4], &[Action::Drop]), Some(id(number)));
         }
         let expected = 12.75 + 0.004_156 + 46.37 + 2.697;
+        assert!((card.frame_ns() - expected).abs() < 0.01, "{}", card.frame_ns());
+        // In place, the rule leads elsewhere.
+        let root_ns = 12.75 + 0.004_156;
+        card.updated(id(0), &[Action::Drop]);
+        assert!((card.frame_ns() - root_ns).abs() < 0.01, "{}", card.frame_ns());
+        card.updated(id(0), &[Action::Jump(1)]);
         assert!((card.frame_ns() - expected).abs() < 0.01, "{}", card.frame_ns());
         card.destroyed(id(0));
         assert_eq!(card.frame_ns(), 12.75);
