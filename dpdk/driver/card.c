@@ -48,7 +48,7 @@ int nl_card_open(struct nl_device *device, const char *name)
 	if (result == 0)
 		result = niclab_profile_card(card->profile, &card->numbers, &why);
 	if (result != 0) {
-		NL_LOG(ERR, "profile=%s: %s\n", name, why.message);
+		NL_LOG_OF(device, ERR, "profile=%s: %s\n", name, why.message);
 		return result;
 	}
 	rte_spinlock_init(&card->lock);

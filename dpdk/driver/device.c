@@ -229,7 +229,7 @@ static int open_nic(struct nl_device *device, uint16_t queues)
 	for (uint16_t q = 0; result == 0 && q < queues; q++)
 		result = niclab_worker_open(device->nic, &device->rx[q].worker, &why);
 	if (result != 0) {
-		NL_LOG(ERR, "%u queues: %s\n", queues, why.message);
+		NL_LOG_OF(device, ERR, "%u queues: %s\n", queues, why.message);
 		close_nic(device);
 	}
 	return result;
@@ -300,7 +300,7 @@ static int rx_queue_setup(struct rte_eth_dev *dev, uint16_t id, uint16_t descrip
 	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 	const uint32_t longest = dev->data->mtu + RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN;
 	if (device->link == NULL && room < longest) {
-		NL_LOG(ERR, "queue %u: buffers of %u bytes cannot hold frames of %u; make the pool "
+		NL_LOG_OF(device, ERR, "queue %u: buffers of %u bytes cannot hold frames of %u; make the pool "
 			    "with larger buffers\n", id, room, longest);
 		return -EINVAL;
 	}
@@ -460,7 +460,7 @@ static void close_device(struct nl_device *device)
 	close_nic(device);
 	nl_meters_close(device);
 	if (device->port != NULL && niclab_port_close(device->port, &why) != 0)
-		NL_LOG(ERR, "%s: %s\n", device->port_name, why.message);
+		NL_LOG_OF(device, ERR, "%s: %s\n", device->port_name, why.message);
 	device->port = NULL;
 	if (device->link != NULL)
 		leave_link(device);
@@ -546,15 +546,15 @@ static int read_port(const char *key, const char *value, void *to)
 
 	RTE_SET_USED(key);
 	if (value == NULL) {
-		NL_LOG(ERR, "port has no value; give port=memory, for example\n");
+		NL_LOG_OF(device, ERR, "port has no value; give port=memory, for example\n");
 		return -EINVAL;
 	}
 	if (device->port_name[0] != '\0') {
-		NL_LOG(ERR, "port is given twice; give it once\n");
+		NL_LOG_OF(device, ERR, "port is given twice; give it once\n");
 		return -EINVAL;
 	}
 	if (strlen(value) >= sizeof(device->port_name)) {
-		NL_LOG(ERR, "port=%s: longer than %zu bytes\n", value, sizeof(device->port_name) - 1);
+		NL_LOG_OF(device, ERR, "port=%s: longer than %zu bytes\n", value, sizeof(device->port_name) - 1);
 		return -EINVAL;
 	}
 	snprintf(device->port_name, sizeof(device->port_name), "%s", value);
@@ -569,11 +569,11 @@ static int read_profile(const char *key, const char *value, void *to)
 
 	RTE_SET_USED(key);
 	if (value == NULL || *value == '\0') {
-		NL_LOG(ERR, "profile has no value; give profile=connectx-5, for example\n");
+		NL_LOG_OF(device, ERR, "profile has no value; give profile=connectx-5, for example\n");
 		return -EINVAL;
 	}
 	if (device->card.profile != NULL) {
-		NL_LOG(ERR, "profile is given twice; give it once\n");
+		NL_LOG_OF(device, ERR, "profile is given twice; give it once\n");
 		return -EINVAL;
 	}
 	return nl_card_open(device, value);
@@ -587,12 +587,12 @@ static int read_queues(const char *key, const char *value, void *to)
 
 	RTE_SET_USED(key);
 	if (value == NULL) {
-		NL_LOG(ERR, "queues has no value; give a number from 1 to %d\n", NL_QUEUES_MAX);
+		NL_LOG_OF(device, ERR, "queues has no value; give a number from 1 to %d\n", NL_QUEUES_MAX);
 		return -EINVAL;
 	}
 	queues = strtoul(value, &end, 10);
 	if (*value == '\0' || *end != '\0' || queues < 1 || queues > NL_QUEUES_MAX) {
-		NL_LOG(ERR, "queues=%s: give a number from 1 to %d\n", value, NL_QUEUES_MAX);
+		NL_LOG_OF(device, ERR, "queues=%s: give a number from 1 to %d\n", value, NL_QUEUES_MAX);
 		return -EINVAL;
 	}
 	device->queues_max = queues;
@@ -607,7 +607,7 @@ static int open_device(struct nl_device *device, const char *text)
 	struct niclab_error why;
 
 	if (args == NULL) {
-		NL_LOG(ERR, "devargs `%s`: unknown or without a value; there are port=, queues= and "
+		NL_LOG_OF(device, ERR, "devargs `%s`: unknown or without a value; there are port=, queues= and "
 			    "profile=\n", text);
 		return -EINVAL;
 	}
@@ -621,7 +621,7 @@ static int open_device(struct nl_device *device, const char *text)
 		return -EINVAL;
 	const uint32_t of_card = device->card.numbers.queues_max;
 	if (of_card != 0 && device->queues_max > of_card) {
-		NL_LOG(ERR, "queues=%u: the profile's card has %u; give at most that\n",
+		NL_LOG_OF(device, ERR, "queues=%u: the profile's card has %u; give at most that\n",
 		       device->queues_max, of_card);
 		return -EINVAL;
 	}
@@ -629,7 +629,7 @@ static int open_device(struct nl_device *device, const char *text)
 	const char *memory = strncmp(name, "memory", 6) == 0 ? name + 6 : NULL;
 	if (memory != NULL && (*memory == '\0' || *memory == ':')) {
 		if (strlen(memory) >= sizeof(((struct nl_link *)0)->name)) {
-			NL_LOG(ERR, "port=%s: a link's name has at most 30 bytes\n", name);
+			NL_LOG_OF(device, ERR, "port=%s: a link's name has at most 30 bytes\n", name);
 			return -EINVAL;
 		}
 		if (device->queues_max == 0)
@@ -644,7 +644,7 @@ static int open_device(struct nl_device *device, const char *text)
 		device->queues_max = 1;
 	result = niclab_port_open(name, device->queues_max, &device->port, &why);
 	if (result != 0)
-		NL_LOG(ERR, "port=%s: %s\n", name, why.message);
+		NL_LOG_OF(device, ERR, "port=%s: %s\n", name, why.message);
 	return result;
 }
 

@@ -37,6 +37,9 @@
 
 extern int niclab_logtype;
 #define NL_LOG(level, ...) rte_log(RTE_LOG_##level, niclab_logtype, "net_niclab: " __VA_ARGS__)
+/* The same about a device, by its name: a program goes on with its other ports. */
+#define NL_LOG_OF(device, level, format, ...) \
+	NL_LOG(level, "%s: " format, (device)->data->name, ##__VA_ARGS__)
 
 struct nl_device;
 struct nl_meter_object;
