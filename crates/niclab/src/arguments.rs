@@ -690,6 +690,9 @@ pub enum ProfileCommand {
         /// Which device, where there are several
         #[arg(long)]
         device: Option<String>,
+        /// Where to write the profile: a file that does not exist
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// List what a profile says: sections and keys, with units and ranges
     Keys,

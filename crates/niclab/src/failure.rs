@@ -264,13 +264,13 @@ pub enum Failure {
         /// The directory that is to stay as it is.
         of: PathBuf,
     },
-    /// A merged result cannot be written where it was to be.
+    /// A merged result or a profile cannot be written where it was to be.
     #[error("{} {reason}", path.display())]
     Unwritten {
         /// The requested value.
         path: PathBuf,
         /// Why not, and what to do.
-        reason: &'static str,
+        reason: String,
     },
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]

@@ -1,7 +1,8 @@
 //! Files that a command names: their size limits, and the owner of an unreadable one.
 
-use std::fs::Metadata;
-use std::io::{Error, ErrorKind};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{Error, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -38,6 +39,50 @@ pub fn text(path: &Path, len_max: u64) -> Result<String, Failure> {
     niclab_files::text(path, len_max).map_err(|error| unread(path, error))
 }
 
+/// Checks that a file can be made here: the directory is there, and the name is free.
+///
+/// # Errors
+/// [`Failure::Unwritten`]
+pub fn check_new(path: &Path) -> Result<(), Failure> {
+    let unwritten = |reason: String| Failure::Unwritten { path: path.into(), reason };
+    if path.symlink_metadata().is_ok() {
+        return Err(unwritten("exists already: choose another file with -o".to_owned()));
+    }
+    let is_named = path.file_name().is_some();
+    match fs::metadata(directory_of(path)) {
+        Ok(about) if about.is_dir() && is_named => Ok(()),
+        Ok(_) => Err(unwritten("is no place for a file: choose another with -o".to_owned())),
+        Err(error) => {
+            let reason = reason_of_system(path, &error, "make its directory (mkdir -p) first");
+            Err(unwritten(format!("cannot be written: {reason}")))
+        }
+    }
+}
+
+/// Writes a new file, whole or not at all.
+///
+/// # Errors
+/// [`Failure::Unwritten`]
+pub fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    check_new(path)?;
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".part-{}", std::process::id()));
+    let part = path.with_file_name(name);
+    let write = || {
+        let mut file = File::create_new(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().map_err(|error| {
+        // It is not there if it could not be made.
+        let _ = fs::remove_file(&part);
+        let reason = reason_of_system(path, &error, "choose another file with -o");
+        Failure::Unwritten { path: path.into(), reason: format!("cannot be written: {reason}") }
+    })
+}
+
 fn unread(path: &Path, error: FileError) -> Failure {
     Failure::Unread { path: path.into(), error }
 }
@@ -70,7 +115,7 @@ pub fn reason_of_profile(absent: &NoProfile) -> String {
 
 /// The owner of a file, and his remedy.
 pub fn who_may(path: &Path) -> String {
-    let about = match std::fs::metadata(path) {
+    let about = match fs::metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return who_may_make(path),
         Err(_) => return who_may_enter(path),
@@ -85,7 +130,7 @@ pub fn who_may(path: &Path) -> String {
 /// The owner of a directory without the right to create files.
 fn who_may_make(path: &Path) -> String {
     let above = directory_of(path);
-    match std::fs::metadata(above) {
+    match fs::metadata(above) {
         Ok(about) => format!(
             "{} is {}: run as its owner or as root, or choose a path in a directory of your own",
             above.display(),
@@ -109,7 +154,7 @@ fn who_may_enter(path: &Path) -> String {
     // Of a closed working directory `.` tells nothing; its path does.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let closed = path.ancestors().skip(1).find_map(|above| {
-        let about = std::fs::metadata(above).ok()?;
+        let about = fs::metadata(above).ok()?;
         access(above, Access::EXEC_OK).is_err().then(|| (above.to_owned(), about))
     });
     match closed {
@@ -133,7 +178,7 @@ fn whose(about: &Metadata) -> String {
 
 /// The name of a user or a group, or its number where it has none.
 fn name_of(list: &str, id: u32) -> String {
-    let named = std::fs::read_to_string(list).ok().and_then(|text| {
+    let named = fs::read_to_string(list).ok().and_then(|text| {
         let named = text.lines().find(|line| line.split(':').nth(2) == Some(&id.to_string()));
         named.and_then(|line| line.split(':').next()).map(str::to_owned)
     });

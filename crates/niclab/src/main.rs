@@ -89,7 +89,9 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Nic(arguments) => nic::run(&arguments),
         Command::Profile { command } => match command {
             ProfileCommand::Check { profiles } => profile::check(&profiles),
-            ProfileCommand::Fit { from, device } => profile::fit(&from, device.as_deref()),
+            ProfileCommand::Fit { from, device, output } => {
+                profile::fit(&from, device.as_deref(), output.as_deref())
+            }
             ProfileCommand::Keys => profile::keys(),
             ProfileCommand::Show { profile } => profile::show(&profile),
             ProfileCommand::Validate => profile::validate(),

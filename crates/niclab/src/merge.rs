@@ -74,11 +74,11 @@ fn of_writing(output: &Path, failure: Failure) -> Failure {
     match failure {
         Failure::Result(ResultError::Exists { .. } | ResultError::NotBegun { .. }) => {
             let reason = "exists already: choose another directory with -o";
-            Failure::Unwritten { path, reason }
+            Failure::Unwritten { path, reason: reason.to_owned() }
         }
         Failure::Result(ResultError::Full { .. } | ResultError::NoRoom { .. }) => {
             let reason = "has no space left: nothing was written; the parts are unchanged";
-            Failure::Unwritten { path, reason }
+            Failure::Unwritten { path, reason: reason.to_owned() }
         }
         other => other,
     }

@@ -12,6 +12,7 @@ use niclab_lab::reference::REFERENCE;
 use niclab_lab::validation;
 
 use crate::failure::Failure;
+use crate::files;
 use crate::output::stdout;
 use crate::stored;
 
@@ -59,8 +60,10 @@ pub fn show(name: &str) -> Result<(), Failure> {
     Ok(stdout().write_all(text.as_bytes())?)
 }
 
-/// Fits a profile to result directories or a published card, and prints it.
-pub fn fit(from: &[String], device: Option<&str>) -> Result<(), Failure> {
+/// Fits a profile to result directories or a published card, and prints it, or writes it to a new
+/// file.
+pub fn fit(from: &[String], device: Option<&str>, output: Option<&Path>) -> Result<(), Failure> {
+    output.map_or(Ok(()), files::check_new)?;
     let published = match from {
         [one] => one.strip_prefix(PUBLISHED),
         _ => None,
@@ -72,7 +75,10 @@ pub fn fit(from: &[String], device: Option<&str>) -> Result<(), Failure> {
         },
         None => measured(from, device)?,
     };
-    Ok(stdout().write_all(profile.text().as_bytes())?)
+    match output {
+        Some(path) => files::write_new(path, &profile.text()),
+        None => Ok(stdout().write_all(profile.text().as_bytes())?),
+    }
 }
 
 fn measured(directories: &[String], device: Option<&str>) -> Result<Profile, Failure> {

@@ -167,8 +167,19 @@ fn a_profile_is_fitted_to_what_was_measured_and_can_be_measured_itself() {
     let fitted = fit(&["--device", "model:connectx-5"]);
     fitted.with(0, &[]);
     let file = scratch.path().join("fitted.toml");
-    fs::write(&file, &fitted.out).unwrap();
     let name = file.to_str().unwrap();
+    fit(&["--device", "soft", "-o", name]).with(3, &["soft: not in "]);
+    assert!(!file.exists(), "a fit that fails leaves no file");
+    let written = fit(&["--device", "model:connectx-5", "-o", name]);
+    written.with(0, &[]);
+    assert_eq!((written.out.as_str(), fs::read_to_string(&file).unwrap()), ("", fitted.out));
+    fit(&["--device", "model:connectx-5", "-o", name])
+        .with(4, &["fitted.toml exists already: choose another file with -o"]);
+    let nowhere = scratch.path().join("no/fitted.toml");
+    fit(&["--device", "model:connectx-5", "-o", nowhere.to_str().unwrap()])
+        .with(4, &["no/fitted.toml cannot be written", "mkdir -p"]);
+    let all = fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(all, 2, "the run and the profile");
     let checked = call(&["profile", "check", name]);
     checked.with(0, &[]);
     assert!(checked.out.contains("model:connectx-5: ") && checked.out.contains("group_rules"));
