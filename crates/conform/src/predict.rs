@@ -46,8 +46,8 @@ struct Simulation {
     queues: u16,
 }
 
-/// Predicts the result of each step on a device with so many queues. Rules that the device refused
-/// are not there; without an observation it refuses none.
+/// Predicts the result of each step on a device with `queues` queues. The prediction leaves out the
+/// rules that the device refused in `observation`; without an observation it has all rules.
 pub fn predict(
     case: &RuleCase,
     queues: u16,
@@ -255,11 +255,13 @@ pub fn judge(case: &RuleCase, queues: u16, observation: &RuleCaseObservation) ->
                 frame_difference(seen, wanted).or_else(|| flow_difference(case, at, observation))
             }
             (StepResult::Traffic { before, after, after_ns }, Predicted::Traffic { old, new }) => {
-                // What frames show whose rule still has its old actions is late, not wrong.
+                // The first frames may match the old actions: the rule is late, not wrong.
                 let is_old = |exit: &&FrameExit| old.contains(exit) && !new.contains(exit);
                 let count = after.iter().take_while(is_old).count();
-                if let Some(last) = count.checked_sub(1) {
-                    late_ns = late_ns.max(after_ns.get(last).copied().unwrap_or(0).max(1));
+                let last_ns = count.checked_sub(1).and_then(|last| after_ns.get(last).copied());
+                let last_ns = last_ns.unwrap_or(0);
+                if count > 1 || last_ns >= LATE_MIN_NS {
+                    late_ns = late_ns.max(last_ns.max(1));
                 }
                 traffic_difference((before, old), (&after[count..], new))
             }

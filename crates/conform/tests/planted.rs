@@ -32,7 +32,7 @@ enum Planted {
     FirstWins,
     /// A field does not count.
     Field(Item, &'static str),
-    /// A field does not count, and after so many cases the device is gone.
+    /// A field does not count, and the device fails after this number of cases.
     FieldAndBreak(Item, &'static str, u32),
     /// The lower half of a field does not count.
     HalfField(Item, &'static str),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const ANSWER_LEN_MAX: u64 = 64 << 20;
 /// Longest part of a message that is read as one line.
 const MESSAGE_LEN_MAX: u64 = 4096;
 
-/// AnswerLines that wait to be read; the process waits with more.
+/// At most so many answers are kept until they are read; the process waits with more.
 const ANSWERS_MAX: usize = 4;
 
 /// A line with one of these words, in any case, says why something was not done.
@@ -53,12 +53,12 @@ const READERS_MAX: Duration = Duration::from_millis(200);
 /// How often an end is looked for.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Who is asked.
+/// The process that is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counterpart<'a> {
     /// The device, for messages.
     pub device: &'a str,
-    /// What messages call the process.
+    /// The name of the process in messages.
     pub program: &'a str,
     /// How long the process may take to end once its input has.
     pub grace: Duration,
@@ -71,7 +71,9 @@ pub(crate) struct Conversation {
     device: String,
     program: String,
     child: Child,
-    input: Option<ChildStdin>,
+    /// Bytes for its standard input, which a thread writes: a process that reads nothing must not
+    /// stop this one.
+    input: Option<Sender<Vec<u8>>>,
     answers: Option<Receiver<io::Result<String>>>,
     messages: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
@@ -108,16 +110,19 @@ impl Conversation {
             }));
         }
         let (device, program) = (with.device.to_owned(), with.program.to_owned());
-        let (input, grace) = (child.stdin.take(), with.grace);
-        let answers = Some(answers);
+        let (input, writes) = channel();
+        if let Some(stdin) = child.stdin.take() {
+            thread::spawn(move || write_all(stdin, &writes));
+        }
+        let (input, answers, grace) = (Some(input), Some(answers), with.grace);
         Ok(Conversation { device, program, child, input, answers, messages, readers, grace })
     }
 
-    /// Writes bytes that are no request. Where it fails the process has ended, which the next
-    /// answer shows.
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
-        if let Some(input) = &mut self.input {
-            let _ = input.write_all(bytes);
+    /// Writes bytes that are no request. If that fails, the process has ended, and the next answer
+    /// is the error.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>) {
+        if let Some(input) = &self.input {
+            let _ = input.send(bytes);
         }
     }
 
@@ -132,7 +137,7 @@ impl Conversation {
         let mut line = serde_json::to_string(request)
             .map_err(|e| self.broken(format!("the request cannot be written: {e}")))?;
         line.push('\n');
-        self.write(line.as_bytes());
+        self.write(line.into_bytes());
         Ok(())
     }
 
@@ -213,7 +218,7 @@ impl Conversation {
             thread::sleep(PAUSE);
         }
         let status = self.child.wait();
-        // Whoever has inherited the pipes and lives on is not waited for.
+        // Another process may have inherited the pipes; nothing waits for its end.
         let begun = Instant::now();
         while !self.readers.iter().all(JoinHandle::is_finished) && begun.elapsed() < READERS_MAX {
             thread::sleep(PAUSE);
@@ -225,6 +230,15 @@ impl Conversation {
 impl Drop for Conversation {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Writes to the process until nothing more is to be written, or it has ended.
+fn write_all(mut stdin: ChildStdin, writes: &Receiver<Vec<u8>>) {
+    while let Ok(bytes) = writes.recv() {
+        if stdin.write_all(&bytes).is_err() {
+            return;
+        }
     }
 }
 
@@ -286,6 +300,41 @@ pub(crate) fn excerpt(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn start(program: &str, arguments: &[&str]) -> Conversation {
+        let grace = Duration::from_millis(10);
+        let with = Counterpart { device: "card", program: "it", grace, usual: &["hello"] };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Conversation::start(command, with).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_neither_reads_nor_answers_is_an_error_and_no_hang() {
+        let begun = Instant::now();
+        let mut deaf = start("sleep", &["60"]);
+        // More than the pipe holds.
+        deaf.write(vec![b'x'; 4 << 20]);
+        deaf.send(&"request").unwrap();
+        let error = deaf.receive::<String>(Duration::from_millis(50)).unwrap_err().to_string();
+        assert_eq!(error, "card failed: it gave no answer within 0 s");
+        assert_eq!(
+            deaf.send(&"request").unwrap_err().to_string(),
+            "card failed: it has ended before"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_is_written_arrives_whole_before_the_end_of_the_input() {
+        let script = "echo hello >&2; head -c 4194304 | wc -c; read line; echo $line; exec cat";
+        let mut counts = start("sh", &["-c", script]);
+        counts.write(vec![b'x'; 4 << 20]);
+        let long = Duration::from_secs(30);
+        assert_eq!(counts.receive::<u32>(long).unwrap(), 4 << 20);
+        counts.send(&7).unwrap();
+        assert_eq!(counts.receive::<u32>(long).unwrap(), 7);
+    }
 
     #[test]
     fn a_long_message_is_cut() {

@@ -213,7 +213,7 @@ pub fn is_pci_address(name: &str) -> bool {
     pci_address(name).is_some()
 }
 
-/// What the virtual devices ask for, among so many devices of all kinds.
+/// The wiring of these virtual devices. `devices` counts all devices, cards included.
 fn wiring(vdevs: &[&str], devices: usize) -> Result<Wiring, String> {
     let count = |driver| vdevs.iter().filter(|vdev| vdev.starts_with(driver)).count();
     match (count("net_ring"), count("net_null")) {

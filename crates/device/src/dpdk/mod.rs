@@ -63,7 +63,7 @@ const EVERY_START: &[&str] = &[
 ];
 
 /// How long the program may take to end once its input has.
-const GRACE: Duration = Duration::from_millis(200);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The ports, as seen from here: a process that is asked.
 struct DpdkBed {

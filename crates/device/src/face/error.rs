@@ -72,12 +72,12 @@ pub enum DeviceError {
         /// The field and what would be right.
         reason: String,
     },
-    /// The way to the device broke in mid-trial. It needs another set-up, and may work then.
+    /// The connection to the device broke during a trial. The device may work after another set-up.
     #[error("{device} was interrupted: {reason}")]
     Interrupted {
         /// The device.
         device: String,
-        /// What broke.
+        /// The observed defect.
         reason: String,
     },
     /// The device stopped working.

@@ -252,7 +252,7 @@ fn start(text: &str, place: &AgentPlace, start: &AgentStart) -> Result<Conversat
         broken(format!("its agent cannot be started: {e}{remedy}"))
     })?;
     if let Some(program) = program {
-        agent.write(&program);
+        agent.write(program);
     }
     match greeting(&mut agent) {
         Ok(Some(version)) if version == VERSION => Ok(agent),
@@ -308,7 +308,8 @@ fn read_program(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
 }
 
-/// The command that starts an agent; a program of so many bytes is copied first.
+/// The command that starts an agent. With `copied`, the command first copies a program of so many
+/// bytes from its standard input.
 fn command(place: &AgentPlace, copied: Option<usize>) -> Command {
     // The copy is gone when the agent ends, however it ends.
     let agent = match copied {

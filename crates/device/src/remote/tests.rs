@@ -13,7 +13,7 @@ fn refusal(script: &str, start: &AgentStart) -> String {
     rest.unwrap_or_else(|| panic!("{error}")).to_owned()
 }
 
-/// What follows the name of the agent in it.
+/// The same without the words that name the agent.
 fn of_agent(script: &str) -> String {
     let refusal = refusal(script, &AgentStart::default());
     refusal.strip_prefix("its agent ").unwrap_or_else(|| panic!("{refusal}")).to_owned()

@@ -220,7 +220,7 @@ fn print(pairs: &[ComparedPair<'_>], all: bool, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// What makes the two results differ beside their cells.
+/// The differences of two results beside their cells.
 fn differences(pair: &ComparedPair<'_>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(why) = pair.failed {

@@ -90,8 +90,8 @@ fn a_device_of_another_host_is_measured_beside_one_of_this() {
 }
 
 #[test]
-fn rules_of_another_hosts_interfaces_are_tried() {
-    let name = "rules_of_another_hosts_interfaces_are_tried";
+fn interfaces_and_rules_of_another_host_are_tried() {
+    let name = "interfaces_and_rules_of_another_host_are_tried";
     let Some(host) = host(name, true) else { return };
     let _cores = cores();
     let there = host.device("linux:veth");
@@ -154,7 +154,7 @@ fn a_host_that_lets_nobody_in_is_named_with_sshs_own_words() {
     run(host.niclab(&arguments)).with(5, &["Connection refused", "has to work without"]);
 }
 
-/// What was measured stays, the failure is in the record, and the next set-up starts an agent anew.
+/// The run keeps its samples, records the failure, and starts another agent with the next set-up.
 #[test]
 fn an_agent_that_dies_costs_a_trial_and_no_more() {
     let name = "an_agent_that_dies_costs_a_trial_and_no_more";
