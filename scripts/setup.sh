@@ -247,6 +247,17 @@ want_sshd() {
     have ssh || install_packages optional "devices of other hosts" openssh-client
 }
 
+# ReFrame, which runs niclab on many hosts. Its pins lack a large package that it can do without.
+want_reframe() { python_place reframe "tests with ReFrame" --no-deps; }
+
+# The daemons of Slurm for scripts/slurm-cluster. They are not installed: no scheduler starts here.
+want_slurm() {
+    local packages=()
+    have_daemon munged || [ -x "$servers/usr/sbin/munged" ] ||
+        packages+=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
+    unpack_servers "${packages[@]}" || say "going on without tests with Slurm"
+}
+
 # Files of a kernel's packages that scripts/guest needs: the kernel, and modules that network tests or
 # the files of the host need. Debian 13 has the modules below usr/, and some modules in its kernel.
 guest_files='^\./(boot/vmlinu|(usr/)?lib/modules/[^/]+/(vmlinu|modules\.|kernel/('

@@ -1,0 +1,25 @@
+"""Two tests to begin with: an experiment on each host, and one between two hosts."""
+
+import reframe as rfm
+
+from niclab_reframe import NiclabExperiment, NiclabPair
+
+
+@rfm.simple_test
+class OneHost(NiclabExperiment):
+    """How many frames of each size does the host forward?"""
+
+    experiment = "frame-size"
+    arguments = "--repeats 6"
+    figures = ["frame-size-pps/*"]
+    time_limit = "10m"
+
+
+@rfm.simple_test
+class TwoHosts(NiclabPair):
+    """The same, with the device on the second host and niclab on the first."""
+
+    experiment = "frame-size"
+    arguments = "--repeats 6"
+    figures = ["frame-size-pps/*"]
+    time_limit = "10m"
