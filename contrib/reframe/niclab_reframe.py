@@ -1,5 +1,6 @@
 """niclab as a test of ReFrame: an experiment on one host, or between two hosts of a Slurm job."""
 
+import atexit
 import re
 import shlex
 from fnmatch import fnmatchcase
@@ -15,8 +16,9 @@ from reframe.utility import ScopedDict, osext
 
 from niclab_figures import Figure, ResultError, read_figures
 
-#: The result directory and the exit code of niclab, in the stage directory.
-RESULT, EXIT_CODE = "result", "niclab.code"
+#: The result directory, the exit code of niclab, and the nodes of a Slurm job, a line each: in the
+#: stage directory.
+RESULT, EXIT_CODE, NODES = "result", "niclab.code", "niclab.nodes"
 #: Name of the performance variable that counts the figures without a verdict.
 MARKED = "marked-figures"
 
@@ -47,7 +49,7 @@ class NiclabExperiment(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     num_tasks = 1
     num_tasks_per_node = 1
-    #: Whoever shares the host disturbs the measurement.
+    #: Another job on the host would disturb the measurement.
     exclusive_access = True
 
     @run_before("run")
@@ -58,29 +60,40 @@ class NiclabExperiment(rfm.RunOnlyRegressionTest):
         experiment, device = shlex.quote(self.experiment), _expanded(self.device)
         self.executable_opts = ["run", experiment, "--device", device, "--output", RESULT]
         self.executable_opts.append(self.arguments)
+        # ReFrame does not learn the nodes of a job that Slurm has forgotten.
+        nodes = f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}'
+        self.prerun_cmds = [*self.prerun_cmds, f'[ -z "$SLURM_JOB_NODELIST" ] || {nodes}']
         # The ssh back end fetches files only from a job that succeeds, and Slurm's `squeue` knows
         # no exit code.
         self.postrun_cmds = [*self.postrun_cmds, f"echo $? >{EXIT_CODE}"]
 
+    @run_before("run")
+    def prepare_removal(self) -> None:
+        # After Ctrl-C, ReFrame waits for the job and calls no hook.
+        atexit.register(self.remove_remote_directory)
+
     @run_after("run")
     def remove_remote_directory(self) -> None:
         """Removes the directory of the job on the host of the ssh back end: ReFrame leaves it."""
+        atexit.unregister(self.remove_remote_directory)
         directory = getattr(self.job, "remotedir", None)
         if not directory or not re.fullmatch(r"rfm\.\w+", Path(directory).name):
             return
         options = " ".join(self.job.ssh_options)
         command = f"ssh -o BatchMode=yes {options} {self.job.host} rm -rf {shlex.quote(directory)}"
-        removed = osext.run_command(command)
+        removed = osext.run_command(command, log=False)
         if removed.returncode != 0:
             self.logger.warning(f"{directory} is left on {self.job.host}: {removed.stderr.strip()}")
 
     @run_after("run")
     def name_result(self) -> None:
         """Gives the result directory the name of its host, so that several can be compared."""
-        # ReFrame calls a node `None` if Slurm has forgotten the job.
-        hosts = [host for host in self.job.nodelist or [] if host != "None"]
-        self.result = re.sub(r"[^\w.+-]", "-", "+".join(hosts)) or RESULT
         stage = Path(self.stagedir)
+        try:
+            hosts = (stage / NODES).read_text().split()
+        except OSError:
+            hosts = self.job.nodelist or ["unknown-host"]
+        self.result = re.sub(r"[^\w.+-]", "-", "+".join(hosts))
         if (stage / RESULT).is_dir():
             (stage / RESULT).rename(stage / self.result)
         self.keep_files = [*self.keep_files, self.result]
@@ -139,7 +152,7 @@ class NiclabExperiment(rfm.RunOnlyRegressionTest):
                 raise PerformanceError(f"{name} has a reference, but is marked {words}: {hint}")
 
     def _references(self) -> dict[str, object]:
-        """What ReFrame's references have for this partition, by the names of the figures."""
+        """The references for this partition, by the names of the figures."""
         references = self.reference
         if not isinstance(references, ScopedDict):
             if references.index:
@@ -170,9 +183,7 @@ class NiclabPair(NiclabExperiment):
 
     @run_before("run")
     def find_peer(self) -> None:
-        nodes = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
-        find = f"NICLAB_PEER=$({nodes} | sed -n 2p)"
-        self.prerun_cmds = [*self.prerun_cmds, find]
+        self.prerun_cmds = [*self.prerun_cmds, f"NICLAB_PEER=$(sed -n 2p {NODES})"]
 
 
 def _expanded(word: str) -> str:

@@ -20,6 +20,7 @@ mod killed;
 mod kvs;
 mod listed;
 mod machine;
+mod many_hosts;
 mod measured;
 mod merge;
 mod metrics;

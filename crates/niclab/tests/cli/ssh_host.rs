@@ -18,6 +18,9 @@ use crate::command::{niclab, scratch};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Names of the host, as if it were two.
+pub const NAMES: &str = "host-a host-b";
+
 /// The host while it is up.
 pub struct SshHost {
     server: Child,
@@ -64,6 +67,7 @@ impl SshHost {
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\n\
              StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             Subsystem sftp internal-sftp\n\
              SetEnv PATH={programs}/usr/bin:/bin:/usr/sbin:/sbin TMPDIR={}\n",
             path("host"),
             path("authorized"),
@@ -84,15 +88,19 @@ impl SshHost {
         write(&place.path().join("known"), &format!("[127.0.0.1]:{port} {host_key}"), 0o600);
         let client = format!(
             "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
-             StrictHostKeyChecking yes\nLogLevel ERROR\n",
+             StrictHostKeyChecking yes\nLogLevel ERROR\n\
+             Host {NAMES}\nHostName 127.0.0.1\nPort {port}\nUser root\n",
             path("user"),
             path("known"),
         );
         write(&place.path().join("client"), &client, 0o600);
         fs::create_dir(place.path().join("bin")).unwrap();
-        let ssh = which("ssh").ok_or("ssh is missing")?;
-        let wrapper = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", ssh.display(), path("client"));
-        write(&place.path().join("bin/ssh"), &wrapper, 0o755);
+        for name in ["ssh", "scp"] {
+            let program = which(name).ok_or_else(|| format!("{name} is missing"))?;
+            let program = program.display();
+            let wrapper = format!("#!/bin/sh\nexec {program} -F {} \"$@\"\n", path("client"));
+            write(&place.path().join("bin").join(name), &wrapper, 0o755);
+        }
         let server = serve(&sshd, place.path())?;
         let mut host = SshHost { server, port, place };
         host.wait_until_up()?;
@@ -121,9 +129,14 @@ impl SshHost {
     /// `niclab` with the right keys.
     pub fn niclab<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = niclab(arguments);
-        let before = env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{before}", self.place.path().join("bin").display()));
+        command.env("PATH", self.path());
         command
+    }
+
+    /// A PATH whose `ssh` and `scp` have the right keys, and reach the host by its two names.
+    pub fn path(&self) -> String {
+        let before = env::var("PATH").unwrap_or_default();
+        format!("{}:{before}", self.place.path().join("bin").display())
     }
 
     /// Takes the right to log in away.
