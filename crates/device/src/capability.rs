@@ -19,5 +19,7 @@ pub const APPLICATIONS: &str = "applications";
 pub const STREAM: &str = "stream";
 /// Programs over packets in memory.
 pub const PROGRAMS: &str = "programs";
+/// Half of a testbed of two hosts.
+pub const TWO_HOSTS: &str = "a tester and a device on two hosts";
 /// A key-value store that serves requests in memory.
 pub const STORE: &str = "key-value store";

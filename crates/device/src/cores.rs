@@ -34,6 +34,13 @@ pub struct Cores {
 }
 
 impl Cores {
+    /// Those of half a testbed: the first core this process may use does the work, whichever half
+    /// it is.
+    pub fn alone(device: &str) -> Result<Cores, DeviceError> {
+        let core = take(device, 1)?[0];
+        Ok(Cores { tester: core, device: core })
+    }
+
     /// The first two cores this process may use.
     pub fn choose(device: &str) -> Result<Cores, DeviceError> {
         let cores = take(device, 2)?;

@@ -24,6 +24,7 @@ pub use self::task::{Observation, Task};
 
 use crate::capability;
 use crate::rule_case::{RuleCases, RuleCasesObservation};
+use crate::two_hosts::{HalfObservation, HalfTask};
 
 /// A device under test with its generator and its sink.
 pub trait Testbed {
@@ -53,5 +54,15 @@ pub trait Testbed {
     fn try_rules(&mut self, cases: &RuleCases) -> Result<RuleCasesObservation, DeviceError> {
         let _ = cases;
         Err(DeviceError::lacks(capability::RULE_CASES))
+    }
+
+    /// Carries out one half's part of a testbed of two hosts.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] of a whole testbed, and for tasks of the other half; those of
+    /// [`Testbed::measure`].
+    fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
+        let _ = task;
+        Err(DeviceError::lacks(capability::TWO_HOSTS))
     }
 }

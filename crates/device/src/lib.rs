@@ -31,6 +31,7 @@ mod serving;
 pub mod soft;
 mod stack;
 pub mod swx;
+pub mod two_hosts;
 pub mod usage;
 
 pub use face::{
@@ -69,8 +70,34 @@ pub(crate) fn is_device_name(name: &str) -> bool {
     KINDS.contains(&kind(name))
 }
 
-/// Opens a device by its name: `soft`, `model:…`, `linux:…`, `dpdk:…`, `peer:…` or `swx`, or
-/// one of another host with the `niclab` that is installed there ([`remote`]).
+/// Opens half of a testbed of two hosts: `linux:…`, `linux-xdp:…` or `linux-tc:…` with one
+/// interface, or `dpdk:…` with one port. `far` is the connection to the host with the tester, for
+/// the device's half.
+///
+/// # Errors
+/// [`DeviceError::NotSupported`] for devices that cannot be halved; [`DeviceError::BadName`];
+/// whatever keeps the device from being used.
+pub(crate) fn open_half(
+    name: &str,
+    role: two_hosts::Role,
+    far: two_hosts::FarLink,
+) -> Result<Box<dyn Testbed>, DeviceError> {
+    match (kind(name), role) {
+        (_, two_hosts::Role::Whole) => open(name),
+        ("linux" | "linux-xdp" | "linux-tc", two_hosts::Role::Tester) => linux::open_tester(name),
+        ("linux" | "linux-xdp" | "linux-tc", two_hosts::Role::Device) => {
+            linux::open_device(name, far)
+        }
+        ("dpdk", role) => dpdk::open_half(name, role, far),
+        (kind, _) if KINDS.contains(&kind) => {
+            Err(DeviceError::lacks(format!("a tester and a device on two hosts with {kind}")))
+        }
+        _ => open(name),
+    }
+}
+
+/// Opens a device of this host by its name: `soft`, `model:…`, `linux:…`, `dpdk:…`, `peer:…` or
+/// `swx`. [`remote::open`] opens those of others.
 ///
 /// # Errors
 /// [`DeviceError::BadName`] for another name; whatever keeps the device from being used.
@@ -82,7 +109,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         "dpdk" => dpdk::open(name),
         "peer" => peer::open(name),
         "swx" => swx::open(name),
-        _ if remote::is_remote(name) => remote::open(name, &remote::AgentStart::default()),
+        _ if remote::is_remote(name) => Err(DeviceError::lacks("devices of other hosts here")),
         _ => Err(DeviceError::BadName {
             text: name.to_owned(),
             reason: "there are soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, \

@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use niclab_packet::size::FCS_LEN;
 use crate::Load;
 use crate::cores::Pinned;
 use crate::face::DeviceError;
+use crate::two_hosts::{DeviceObservation, FarHost, Marker, SeenMarker, ServeNotice, ServeSignal};
 
 /// Share of time without a frame under saturation above which the generator was the limit.
 const IDLE_RATIO_MAX: f64 = 0.02;
@@ -31,7 +33,9 @@ pub const LAST_TURNS_MAX: usize = 256;
 pub trait DeviceSide: Send {
     /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
     /// where a full burst stays well below ten microseconds.
-    const FRAME_NS: u64;
+    fn frame_ns(&self) -> u64 {
+        0
+    }
 
     /// Its receive queues: as many as the counters it is given have.
     fn queues(&self) -> u16 {
@@ -43,6 +47,11 @@ pub trait DeviceSide: Send {
 
     /// Takes what is there, at most a burst, and passes it on; returns how many frames it found.
     fn turn(&mut self, counters: &mut PortCounters) -> usize;
+
+    /// The same, and shows each frame as it came in. Nothing is counted.
+    fn turn_shown(&mut self, _show: &mut ShowFrame<'_>) -> usize {
+        0
+    }
 
     /// The measured part has begun, at this time of the process's clock, nanoseconds.
     fn opened(&mut self, _at_ns: u64) {}
@@ -69,8 +78,17 @@ pub trait DeviceSide: Send {
     }
 }
 
+/// Looks at a frame, which is without FCS.
+pub type ShowFrame<'a> = dyn FnMut(&[u8]) + 'a;
+
 impl<S: DeviceSide> DeviceSide for &mut S {
-    const FRAME_NS: u64 = S::FRAME_NS;
+    fn frame_ns(&self) -> u64 {
+        (**self).frame_ns()
+    }
+
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        (**self).turn_shown(show)
+    }
 
     fn queues(&self) -> u16 {
         (**self).queues()
@@ -137,7 +155,13 @@ impl<'a, S> PlannedSide<'a, S> {
 }
 
 impl<S: DeviceSide> DeviceSide for PlannedSide<'_, S> {
-    const FRAME_NS: u64 = S::FRAME_NS;
+    fn frame_ns(&self) -> u64 {
+        self.side.frame_ns()
+    }
+
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        self.side.turn_shown(show)
+    }
 
     fn queues(&self) -> u16 {
         self.side.queues()
@@ -211,7 +235,7 @@ impl PlanThread<'_> {
     /// Works from the beginning of the measured part to its end.
     fn serve(self, phase: &Phase) {
         let _pinned = self.core.map(Pinned::to);
-        while phase.now.load(Ordering::Acquire) < MEASURED {
+        while matches!(phase.now.load(Ordering::Acquire), ALIGN | WARM_UP) {
             std::hint::spin_loop();
         }
         self.work.opened(phase.opened_ns.load(Ordering::Acquire));
@@ -285,6 +309,41 @@ impl Trial<'_> {
         Ok(observation)
     }
 
+    /// Lets the stages and a plan serve a tester on another host, which has the load: its frames
+    /// come whenever they come, and `link` says when the measured part begins. Markers are noted
+    /// until then.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`]; those of `link`.
+    pub fn serve(
+        &self,
+        stages: Vec<Stage<'_>>,
+        plan: Option<PlanThread<'_>>,
+        link: &mut dyn FarHost,
+    ) -> Result<DeviceObservation, DeviceError> {
+        let phase = Phase { now: AtomicU8::new(ALIGN), ..Phase::default() };
+        let outcome = thread::scope(|scope| {
+            let _end = EndOnDrop(&phase);
+            let mut edges = StageControl::start(scope, &phase, stages)?;
+            let planned = match plan {
+                None => None,
+                Some(plan) => {
+                    let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
+                    Some(named.spawn_scoped(scope, move || plan.serve(phase))?)
+                }
+            };
+            edges.wait();
+            let followed = edges.follow(self.load, self.depth, link);
+            edges.stop();
+            let served = planned.map_or(Ok(()), ScopedJoinHandle::join);
+            Ok((followed, edges.seen, served))
+        });
+        let (followed, seen, served) = outcome.map_err(|error| self.no_thread(&error))?;
+        served.map_err(|panic| self.broken(format!("the plan panicked: {}", text_of(&*panic))))?;
+        followed?;
+        Ok(seen.ok_or_else(|| self.stopped())?.observation())
+    }
+
     /// Lets `stage` work alone for as long as the load lasts: its frames come out of nothing.
     ///
     /// `offered` are the frames it found and `received` those it sent on in the measured part;
@@ -338,7 +397,7 @@ impl Trial<'_> {
 }
 
 /// A device that had time to spare under a saturating load was not what set the rate.
-fn judge_idle(observation: &mut LoadObservation, load: &Load) {
+pub(crate) fn judge_idle(observation: &mut LoadObservation, load: &Load) {
     let honesty = &mut observation.honesty;
     let idle_ratio = honesty.device_idle_ratio.unwrap_or(0.0);
     if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
@@ -396,15 +455,28 @@ pub fn judge_refused(observation: &mut LoadObservation) {
 struct Phase {
     /// Stages that poll.
     ready: AtomicUsize,
-    /// 0 while the warm-up lasts, then one of these.
+    /// One of these, in their order; [`ALIGN`] before the first.
     now: AtomicU8,
     /// When the measured part began, by the process's clock; written before `now` says so.
     opened_ns: AtomicU64,
+    /// Markers that came while `now` was [`ALIGN`].
+    markers: Mutex<Vec<SeenMarker>>,
 }
 
+/// The default.
+const WARM_UP: u8 = 0;
 const MEASURED: u8 = 1;
 const DRAIN: u8 = 2;
 const END: u8 = 3;
+
+/// No load yet: only markers come.
+const ALIGN: u8 = u8::MAX;
+
+/// Markers that are noted at most.
+const MARKERS_MAX: usize = 4096;
+
+/// The thread that follows a tester sleeps until so long before a moment, nanoseconds.
+const SLEEP_SHORT_NS: u64 = 200_000;
 
 /// Ends the stages' threads on every way out.
 struct EndOnDrop<'a>(&'a Phase);
@@ -447,6 +519,41 @@ impl<'scope> StageControl<'scope> {
         }
     }
 
+    /// Follows the signals of the host with the tester to the last one.
+    fn follow(
+        &mut self,
+        load: &Load,
+        depth: u32,
+        link: &mut dyn FarHost,
+    ) -> Result<(), DeviceError> {
+        const LONG: Duration = Duration::from_secs(1);
+        let clock = Clock::new();
+        link.tell(ServeNotice::Serving { now_ns: clock.now_ns(), depth })?;
+        let at_ns = loop {
+            match link.wait(LONG)? {
+                None => {}
+                Some(ServeSignal::Markers) => {
+                    let mut seen =
+                        self.phase.markers.lock().unwrap_or_else(PoisonError::into_inner);
+                    let seen = std::mem::take(&mut *seen);
+                    link.tell(ServeNotice::Markers { seen, now_ns: clock.now_ns() })?;
+                }
+                Some(ServeSignal::Open { at_ns }) => break at_ns,
+                Some(ServeSignal::Finish) => return Ok(()),
+            }
+        };
+        self.phase.now.store(WARM_UP, Ordering::Release);
+        link.tell(ServeNotice::Opening { now_ns: clock.now_ns() })?;
+        if wait_until(at_ns, &clock, link)? {
+            return Ok(());
+        }
+        self.opened(at_ns);
+        let is_early = wait_until(at_ns.saturating_add(load.duration_ns), &clock, link)?;
+        self.closed();
+        while !is_early && link.wait(LONG)? != Some(ServeSignal::Finish) {}
+        Ok(())
+    }
+
     /// Ends the threads and takes what they saw.
     fn stop(&mut self) {
         self.phase.now.store(END, Ordering::Release);
@@ -456,6 +563,24 @@ impl<'scope> StageControl<'scope> {
         let seen: Vec<_> = self.stages.drain(..).map(ScopedJoinHandle::join).collect();
         let seen: Result<Vec<StageTally>, _> = seen.into_iter().collect();
         self.seen = seen.ok().and_then(|seen| seen.into_iter().reduce(StageTally::merge));
+    }
+}
+
+/// Waits for a moment; `true` where the tester has finished before.
+fn wait_until(at_ns: u64, clock: &Clock, link: &mut dyn FarHost) -> Result<bool, DeviceError> {
+    loop {
+        let left_ns = at_ns.saturating_sub(clock.now_ns());
+        if left_ns == 0 {
+            return Ok(false);
+        }
+        match left_ns.checked_sub(SLEEP_SHORT_NS) {
+            None => std::hint::spin_loop(),
+            Some(sleep_ns) => {
+                if link.wait(Duration::from_nanos(sleep_ns))? == Some(ServeSignal::Finish) {
+                    return Ok(true);
+                }
+            }
+        }
     }
 }
 
@@ -490,6 +615,8 @@ struct StageTally {
     missed_before: u64,
     /// Lost from its beginning on.
     missed: u64,
+    /// Frames before the load, such as markers, which are counted nowhere else.
+    shown: u64,
 }
 
 /// What was counted at one moment.
@@ -512,6 +639,7 @@ impl StageTally {
             closed: None,
             missed_before: 0,
             missed: 0,
+            shown: 0,
         }
     }
 
@@ -524,6 +652,7 @@ impl StageTally {
         }
         self.missed_before += other.missed_before;
         self.missed += other.missed;
+        self.shown += other.shown;
         self
     }
 
@@ -534,6 +663,20 @@ impl StageTally {
 
     fn mark(&self, at_ns: u64) -> Option<PhaseCounts> {
         Some(PhaseCounts { at_ns, total: self.counters.total() })
+    }
+
+    /// The device's part, for the host with the tester.
+    fn observation(self) -> DeviceObservation {
+        DeviceObservation {
+            stalls: self.stalls.sum(),
+            each_stall_ns: self.stalls.kept().to_vec(),
+            idle_ratio: self.idle_ratio(),
+            busy_ns: self.idle_ratio().map(|_| self.busy_ns),
+            missed: self.missed,
+            shown: self.shown,
+            function: PortCounters { rx_missed: self.missed_before + self.missed, ..self.counters },
+            ..DeviceObservation::default()
+        }
     }
 
     /// Enters the device's part into an observation.
@@ -553,10 +696,15 @@ impl StageTally {
 fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
     side.start();
     let clock = Clock::new();
+    let frame_ns = side.frame_ns();
     let mut seen = StageTally::new(side.queues());
     phase.ready.fetch_add(1, Ordering::Release);
     loop {
         let now = phase.now.load(Ordering::Acquire);
+        if now == ALIGN {
+            seen.shown += note_markers(&mut side, phase, &clock) as u64;
+            continue;
+        }
         if now >= MEASURED && seen.opened.is_none() {
             seen.opened = seen.mark(clock.now_ns());
             seen.missed_before = side.missed();
@@ -569,7 +717,7 @@ fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
             break;
         }
         let frames = side.turn(&mut seen.counters);
-        let work_ns = frames as u64 * S::FRAME_NS;
+        let work_ns = frames as u64 * frame_ns;
         let turn_ns = seen.stalls.turn(clock.now_ns(), work_ns);
         if now == MEASURED && turn_ns <= STALL_NS + work_ns {
             let is_idle = frames == 0;
@@ -583,6 +731,19 @@ fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
     side.last(&mut seen.counters);
     seen.missed = side.missed();
     seen
+}
+
+/// A turn before the load: markers are noted with their time.
+fn note_markers<S: DeviceSide>(side: &mut S, phase: &Phase, clock: &Clock) -> usize {
+    // Behind the poll that found it, and before it goes back.
+    side.turn_shown(&mut |frame| {
+        if let Some(Marker { number }) = Marker::of_frame(frame) {
+            let mut seen = phase.markers.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.len() < MARKERS_MAX {
+                seen.push(SeenMarker { number, seen_ns: clock.now_ns() });
+            }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -635,8 +796,6 @@ pub(crate) mod tests {
     struct Idle(bool);
 
     impl DeviceSide for Idle {
-        const FRAME_NS: u64 = 0;
-
         fn turn(&mut self, _: &mut PortCounters) -> usize {
             assert!(!self.0, "the device broke");
             0

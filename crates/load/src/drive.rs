@@ -216,7 +216,7 @@ impl<T: Tape> RunningTrial<T> {
         }
         let frames_before = self.generator.counters.tx_frames;
         let tally = self.generator.turn(outlet, now_ns);
-        self.work_ns = (self.generator.counters.tx_frames - frames_before) * O::FRAME_NS;
+        self.work_ns = (self.generator.counters.tx_frames - frames_before) * outlet.frame_ns();
         self.total.offered += tally.offered;
         self.total.missed += tally.missed;
         self.total.unsent += tally.unsent;
@@ -272,7 +272,8 @@ impl<T: Tape> RunningTrial<T> {
         }
         let (total, sink) = (self.total, self.sink);
         let latest_ns = sink.latest();
-        let honesty = honesty(&self.generator, total, &self.stalls, self.resolution_ns);
+        let mut honesty = honesty(&self.generator, total, &self.stalls, self.resolution_ns);
+        honesty.covered_ns = covered_ns;
         LoadObservation {
             planned: total.offered + total.unsent,
             offered: total.offered,
@@ -333,6 +334,16 @@ pub(crate) fn slice_at(
     slices.get_mut((since_ns / SLICE_NS) as usize)
 }
 
+/// Marks the slices of a trial into which a stall of a core fell that does harm
+/// ([`Honesty::covered_ns`]). Its measured part began at `opened_ns`; that and the start of each
+/// stall are of one clock.
+pub fn mark_stalls(observation: &mut LoadObservation, opened_ns: u64, stalls: &[(u64, u64)]) {
+    let to_ns = opened_ns.saturating_add(observation.duration_ns);
+    let counted = CountedInterval { from_ns: opened_ns, to_ns };
+    let covered_ns = observation.honesty.covered_ns;
+    mark_disturbed(&mut observation.slices, counted, stalls, covered_ns);
+}
+
 /// Marks the slices into which a stall longer than `covered_ns` fell. Times are relative to the
 /// start of the trial.
 pub(crate) fn mark_disturbed(
@@ -370,6 +381,8 @@ fn honesty<T>(
         device_busy_ns: None,
         balanced: false,
         tester_limited: false,
+        covered_ns: 0,
+        alignment: None,
         reasons: (total.unsent > 0).then(reason).into_iter().collect(),
     }
 }

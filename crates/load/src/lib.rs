@@ -18,11 +18,11 @@ mod stamp;
 pub mod stream;
 mod tape;
 
-pub use drive::{LoadError, drive};
+pub use drive::{LoadError, drive, mark_stalls};
 pub use histogram::Latency;
 pub use observation::{
-    Control, Honesty, LoadObservation, PortCounters, QueueCounters, QueueReaction, RssChanges,
-    Slice, Stalls,
+    Alignment, AlignmentBy, Control, Honesty, LoadObservation, PortCounters, QueueCounters,
+    QueueReaction, RssChanges, Slice, Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

@@ -346,8 +346,52 @@ pub struct Honesty {
     /// figures of this observation. How many frames were not sent in time is another question:
     /// [`achieved_ratio`](Honesty::achieved_ratio), and [`Slice::unsent`] over time.
     pub tester_limited: bool,
+    /// A stall of the device's core that is not longer does no harm, nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub covered_ns: u64,
+    /// How well the clocks of tester and device agree, where those are two hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Alignment>,
     /// In words, what is to be said of tester and counters: also frames that were not sent in time.
     pub reasons: Vec<String>,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
+}
+
+/// The difference of the clocks of two hosts. Times of the device's plan are off by its error
+/// against times of the tester's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// What it comes from.
+    pub by: AlignmentBy,
+    /// The device's clock less the tester's, nanoseconds.
+    pub offset_ns: i64,
+    /// It is at most so much more or less, nanoseconds.
+    pub error_ns: u64,
+}
+
+/// What two clocks were compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlignmentBy {
+    /// Frames between the two ports.
+    Markers,
+    /// The connections to both hosts: no marker came back.
+    Connections,
+}
+
+impl Alignment {
+    /// A time of the tester's clock by the device's.
+    pub fn to_device(self, tester_ns: u64) -> u64 {
+        tester_ns.saturating_add_signed(self.offset_ns)
+    }
+
+    /// A time of the device's clock by the tester's.
+    pub fn to_tester(self, device_ns: u64) -> u64 {
+        device_ns.saturating_add_signed(self.offset_ns.saturating_neg())
+    }
 }
 
 /// Gaps of the time-stamp counter longer than 10 microseconds: time in which a core did not run us.

@@ -10,7 +10,9 @@ pub const BURST: usize = 64;
 pub trait Outlet {
     /// The time per frame in a turn that is no stall yet, nanoseconds. Zero if a burst stays well
     /// below ten microseconds.
-    const FRAME_NS: u64 = 0;
+    fn frame_ns(&self) -> u64 {
+        0
+    }
 
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
     fn reserve(&mut self, want: usize) -> usize;

@@ -784,6 +784,11 @@ pub struct ConformArguments {
     /// A device, such as soft or dpdk:--vdev=net_tap0; may be given again
     #[arg(long, value_name = "DEVICE", default_value = "soft")]
     pub device: Vec<String>,
+    /// Another host's port, or one of this host, that offers the load: local=linux:IFACE,
+    /// ssh://HOST=linux:IFACE or exec:COMMAND=linux:IFACE; each --device is the other end of its
+    /// cable, with its host before it
+    #[arg(long, value_name = "HOST=PORT", requires = "device")]
+    pub tester: Option<String>,
     /// Copy this program to the hosts of `ssh://HOST=DEVICE` and `exec:COMMAND=DEVICE` for the time
     /// of the test, in place of the niclab that is installed there
     #[arg(long)]
@@ -854,6 +859,12 @@ pub struct RunArguments {
     /// and swx; as far as they are here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
+
+    /// Another host's port, or one of this host, that offers the load: local=linux:IFACE,
+    /// ssh://HOST=linux:IFACE or exec:COMMAND=linux:IFACE; each --device is the other end of its
+    /// cable, with its host before it
+    #[arg(long, value_name = "HOST=PORT", requires = "device")]
+    pub tester: Option<String>,
 
     /// Copy this program to the hosts of `ssh://HOST=DEVICE` and `exec:COMMAND=DEVICE` for the time
     /// of the run, in place of the niclab that is installed there

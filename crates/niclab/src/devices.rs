@@ -15,6 +15,14 @@ pub const DEFAULT: [&str; 5] =
 /// The first of [`DEFAULT`], which a run of the short grids measures.
 pub const SHORT_COUNT: usize = 3;
 
+/// The names of devices, each with its tester where that is on another host.
+pub fn names(tester: Option<&str>, devices: &[String]) -> Vec<String> {
+    match tester {
+        None => devices.to_vec(),
+        Some(tester) => devices.iter().map(|device| remote::of_halves(tester, device)).collect(),
+    }
+}
+
 /// Refuses a list that names a device twice: their samples could not be told apart.
 pub fn check(names: &[String]) -> Result<(), Failure> {
     let twice = |at: &usize| names[..*at].contains(&names[*at]);
@@ -51,8 +59,7 @@ pub fn open(names: &[String], start: &AgentStart) -> Result<Vec<Opened>, Failure
 
 /// How the agents of other hosts are started: with a copy of this program, where `deploy` is given.
 pub fn agents(deploy: bool) -> Result<AgentStart, Failure> {
-    let deployed = if deploy { Some(std::env::current_exe()?) } else { None };
-    Ok(AgentStart { deployed })
+    Ok(AgentStart { program: std::env::current_exe()?, deploy })
 }
 
 fn open_one(name: &str, start: &AgentStart) -> Result<Opened, Failure> {

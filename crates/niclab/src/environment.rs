@@ -15,7 +15,7 @@ pub fn read() -> Environment {
 /// Adds the facts and the noise of other hosts, each behind its place.
 pub fn add_hosts(environment: &mut Environment, devices: &[RunDevice]) {
     let mut known = Vec::new();
-    for host in devices.iter().filter_map(|device| device.about.environment.as_deref()) {
+    for host in devices.iter().flat_map(|device| &device.about.environments) {
         if !known.contains(&host.place.as_str()) {
             known.push(host.place.as_str());
             let place = &host.place;

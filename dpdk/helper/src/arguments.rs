@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use niclab_device::dpdk::protocol::names_memory;
+use niclab_device::DeviceError;
+use niclab_device::dpdk::protocol::{Open, names_memory};
+use niclab_device::two_hosts::Role;
 
 /// How the ports stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Wiring {
     Tap,
     /// niclab's own card as a port, and another one at the other end of its memory as the tester's.
     Niclab,
+    /// One port; the other end of its cable is at another host.
+    Half,
 }
 
 /// Arguments for the environment abstraction layer.
@@ -33,7 +37,12 @@ pub struct Arguments {
     /// Names of the devices whose ports are used, the tester's first; DPDK numbers ports in an
     /// order of its own. Empty where DPDK's order is right: one port, or rings.
     pub devices: Vec<String>,
+    /// Names of the virtual devices that send and receive by calls of the kernel.
+    by_kernel: Vec<String>,
 }
+
+/// Drivers that send and receive by calls of the kernel.
+const KERNEL_DRIVERS: &[&str] = &["net_af_packet", "net_af_xdp", "net_pcap", "net_tap"];
 
 /// Memory for the frame pools, MiB, where nobody says how much.
 const MEMORY_MIB: &str = "512";
@@ -60,17 +69,29 @@ const CARDS: &[&str] = &["-a", "--allow"];
 const LEFT_OUT: &[&str] = &["-b", "--block"];
 
 impl Arguments {
+    /// Completes those of a device that is opened.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadName`].
+    pub fn of(open: &Open) -> Result<Arguments, DeviceError> {
+        Arguments::complete(&open.arguments, &open.cores, open.role)
+            .map_err(|reason| DeviceError::BadName { text: open.name.clone(), reason })
+    }
+
     /// Completes what was given. No file is shared or stays behind (niclab takes DPDK's run-time
     /// directory away, which is empty then), no huge pages are needed and no cards are touched
     /// beside those that the arguments name.
     ///
     /// # Errors
     /// Arguments that name no device: DPDK would take every card of the machine that it can.
-    pub fn complete(given: &[String], cores: &[u32]) -> Result<Arguments, String> {
+    fn complete(given: &[String], cores: &[u32], role: Role) -> Result<Arguments, String> {
         let given = joined(given);
         let devices = devices(&given)?;
         let vdevs: Vec<&str> = given.iter().filter_map(|a| a.strip_prefix("--vdev=")).collect();
-        let wiring = wiring(&vdevs, devices.len())?;
+        let wiring = match role {
+            Role::Whole => wiring(&vdevs, devices.len())?,
+            Role::Tester | Role::Device => half(&vdevs)?,
+        };
         let names = |known: &[&str]| given.iter().any(|argument| is_one_of(argument, known));
         let mut list = vec!["niclab-dpdk".to_owned()];
         let mut add = |arguments: &[&str]| list.extend(arguments.iter().map(|&a| a.to_owned()));
@@ -122,9 +143,17 @@ impl Arguments {
             Wiring::Rings | Wiring::Null => Vec::new(),
             Wiring::Tap => [TAP_TESTER.to_owned()].into_iter().chain(devices).collect(),
             Wiring::Niclab => [TESTER.to_owned()].into_iter().chain(devices).collect(),
-            Wiring::Cards => devices,
+            Wiring::Cards | Wiring::Half => devices,
         };
-        Ok(Arguments { list, wiring, tap, driver, devices })
+        let by_kernel = vdevs.iter().filter(|vdev| is_by_kernel(vdev));
+        let mut by_kernel: Vec<String> = by_kernel.map(|vdev| device_name(vdev)).collect();
+        by_kernel.extend(tap.is_some().then(|| TAP_TESTER.to_owned()));
+        Ok(Arguments { list, wiring, tap, driver, devices, by_kernel })
+    }
+
+    /// Whether a port sends and receives by calls of the kernel.
+    pub fn is_by_kernel(&self, port: &str) -> bool {
+        self.by_kernel.iter().any(|name| name == port)
     }
 }
 
@@ -226,6 +255,32 @@ fn wiring(vdevs: &[&str], devices: usize) -> Result<Wiring, String> {
     }
 }
 
+/// The wiring of half a testbed with these virtual devices.
+fn half(vdevs: &[&str]) -> Result<Wiring, String> {
+    let inside = |vdev: &&&str| {
+        let is_memory = parameter(vdev, "port").is_none_or(|port| port.starts_with("memory"));
+        vdev.starts_with("net_ring")
+            || vdev.starts_with("net_null")
+            || (vdev.starts_with("net_niclab") && is_memory)
+    };
+    match vdevs.iter().find(inside) {
+        None => Ok(Wiring::Half),
+        Some(vdev) => Err(format!(
+            "{vdev} has no cable to another host; name a card, or an interface, such as \
+             `--vdev=net_af_xdp0,iface=eth0` or `--vdev=net_niclab0,port=xdp:eth0`"
+        )),
+    }
+}
+
+/// Whether a virtual device sends and receives by calls of the kernel.
+fn is_by_kernel(vdev: &str) -> bool {
+    let is_memory = |port: &str| port.starts_with("memory");
+    match vdev.starts_with("net_niclab") {
+        true => parameter(vdev, "port").is_some_and(|port| !is_memory(port)),
+        false => KERNEL_DRIVERS.iter().any(|driver| vdev.starts_with(driver)),
+    }
+}
+
 /// A parameter of a virtual device: `iface` of `net_tap0,iface=tap1`.
 fn parameter<'a>(vdev: &'a str, name: &str) -> Option<&'a str> {
     let parameters = vdev.split(',').skip(1).filter_map(|parameter| parameter.split_once('='));
@@ -247,7 +302,7 @@ mod tests {
 
     fn complete(given: &str) -> Result<(Wiring, String), String> {
         let given: Vec<String> = given.split_whitespace().map(String::from).collect();
-        let arguments = Arguments::complete(&given, &[0, 1])?;
+        let arguments = Arguments::complete(&given, &[0, 1], Role::Whole)?;
         Ok((arguments.wiring, arguments.list[1..].join(" ")))
     }
 
@@ -280,7 +335,7 @@ mod tests {
     fn a_tap_comes_with_the_kernels_end_of_it() {
         let tap = |given: &str| {
             let given = [given.to_owned()];
-            let arguments = Arguments::complete(&given, &[0, 1]).unwrap();
+            let arguments = Arguments::complete(&given, &[0, 1], Role::Whole).unwrap();
             assert_eq!(arguments.wiring, Wiring::Tap);
             (arguments.tap.unwrap(), arguments.list.last().unwrap().clone())
         };
@@ -323,7 +378,7 @@ mod tests {
     fn the_testers_device_is_the_first_that_was_named() {
         let devices = |given: &str| {
             let given: Vec<String> = given.split_whitespace().map(String::from).collect();
-            Arguments::complete(&given, &[0, 1]).unwrap().devices.join(" ")
+            Arguments::complete(&given, &[0, 1], Role::Whole).unwrap().devices.join(" ")
         };
         let cards = "-a 0000:0A:00.1 -a 0000:0a:00.0,dv_flow_en=2";
         assert_eq!(devices(cards), "0000:0a:00.1 0000:0a:00.0");
@@ -332,6 +387,35 @@ mod tests {
         assert_eq!(devices("--vdev=net_tap0"), "net_af_packet0 net_tap0");
         assert_eq!(devices("-d x.so --vdev=net_niclab0"), "net_niclab_tester net_niclab0");
         assert_eq!(devices("--vdev=net_ring0"), "");
+    }
+
+    #[test]
+    fn ports_of_the_kernel_are_known() {
+        let is = |given: &str, port: &str| {
+            let given: Vec<String> = given.split_whitespace().map(String::from).collect();
+            Arguments::complete(&given, &[0, 1], Role::Whole).unwrap().is_by_kernel(port)
+        };
+        assert!(is("--vdev=net_tap0", "net_tap0") && is("--vdev=net_tap0", TAP_TESTER));
+        let pair = "--vdev=net_af_xdp0,iface=a --vdev=net_niclab0,port=xdp:b -d x";
+        assert!(is(pair, "net_af_xdp0") && is(pair, "net_niclab0"));
+        assert!(!is("--vdev=net_niclab0 -d x", "net_niclab0"));
+        assert!(!is("-a 0000:3b:00.0 --vdev=net_niclab0,port=memory:x -d x", "net_niclab0"));
+    }
+
+    #[test]
+    fn half_a_testbed_is_one_port_with_a_cable() {
+        let half = |given: &str| {
+            let given: Vec<String> = given.split_whitespace().map(String::from).collect();
+            Arguments::complete(&given, &[0], Role::Device)
+        };
+        for given in ["-a 0000:3b:00.0", "--vdev=net_tap0", "--vdev=net_niclab0,port=xdp:eth0 -d x"]
+        {
+            let arguments = half(given).unwrap();
+            assert_eq!((arguments.wiring, arguments.devices.len()), (Wiring::Half, 1), "{given}");
+        }
+        for given in ["--vdev=net_ring0", "--vdev=net_null0", "--vdev=net_niclab0 -d x"] {
+            assert!(half(given).unwrap_err().contains("has no cable to another host"), "{given}");
+        }
     }
 
     #[test]

@@ -8,23 +8,30 @@
 
 mod arguments;
 mod bed;
+mod pools;
 mod proving;
 mod rings;
 mod rss;
 mod rules;
 mod shim;
+mod tester;
 mod translate;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::{self, ExitCode};
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use niclab_device::dpdk::protocol::{Answer, Request};
+use niclab_device::two_hosts::{Caller, FarLink, RequestLine, Role, write_line};
 use niclab_device::{DeviceError, Testbed};
 
 use crate::bed::DpdkBed;
+use crate::tester::DpdkTester;
 
 fn main() -> ExitCode {
     match serve() {
@@ -38,27 +45,27 @@ fn main() -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
-    let mut output = File::from(rustix::io::dup(rustix::stdio::stdout())?);
+    let output = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
-    let questions = questions();
+    let (questions, output) = (Rc::new(questions()), Arc::new(Mutex::new(output)));
+    let caller = Caller::new(Rc::clone(&questions), Arc::clone(&output));
+    let far: FarLink = Rc::new(RefCell::new(caller));
     let mut bed = None;
-    for question in questions {
+    while let Ok(Some(question)) = questions.recv() {
         let request = serde_json::from_str(&question?)?;
-        let answer = answer(&mut bed, request).unwrap_or_else(Answer::Refused);
-        let mut line = serde_json::to_string(&answer)?;
-        line.push('\n');
-        output.write_all(line.as_bytes())?;
+        let answer = answer(&mut bed, request, &far).unwrap_or_else(Answer::Refused);
+        write_line(&output, &answer)?;
     }
     Ok(())
 }
 
 /// The lines of standard input. A thread of its own waits for them: with the end of the input the
 /// process ends at once, a trial under way or not, for then nobody is there to be answered.
-fn questions() -> Receiver<io::Result<String>> {
+fn questions() -> Receiver<RequestLine> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if sender.send(line).is_err() {
+            if sender.send(Some(line)).is_err() {
                 break;
             }
         }
@@ -67,23 +74,35 @@ fn questions() -> Receiver<io::Result<String>> {
     receiver
 }
 
-fn answer(bed: &mut Option<DpdkBed>, request: Request) -> Result<Answer, DeviceError> {
-    let early = || DeviceError::Broken {
-        device: "dpdk".into(),
-        reason: "asked before it was opened".into(),
+fn answer(
+    bed: &mut Option<Box<dyn Testbed>>,
+    request: Request,
+    far: &FarLink,
+) -> Result<Answer, DeviceError> {
+    let broken =
+        |reason: &str| DeviceError::Broken { device: "dpdk".into(), reason: reason.into() };
+    let opened = match request {
+        Request::Open(open) => {
+            let opened: Box<dyn Testbed> = match open.role {
+                Role::Tester => Box::new(DpdkTester::open(&open)?),
+                Role::Whole | Role::Device => Box::new(DpdkBed::open(&open, Rc::clone(far))?),
+            };
+            return Ok(Answer::Opened(bed.insert(opened).about().clone()));
+        }
+        Request::Far(_) | Request::Signal(_) => {
+            return Err(broken("an answer or a signal that nobody waits for"));
+        }
+        _ => bed.as_mut().ok_or_else(|| broken("asked before it was opened"))?,
     };
     match request {
-        Request::Open(open) => {
-            let opened = bed.insert(DpdkBed::open(&open)?);
-            Ok(Answer::Opened(opened.about().clone()))
-        }
-        Request::Setup(setup) => bed.as_mut().ok_or_else(early)?.setup(&setup).map(Answer::Ready),
+        Request::Setup(setup) => opened.setup(&setup).map(Answer::Ready),
         Request::Measure(task) => {
-            let observation = bed.as_mut().ok_or_else(early)?.measure(&task)?;
-            Ok(Answer::Observed(Box::new(observation)))
+            opened.measure(&task).map(|observation| Answer::Observed(Box::new(observation)))
         }
-        Request::TryRules(cases) => {
-            bed.as_mut().ok_or_else(early)?.try_rules(&cases).map(Answer::Tried)
+        Request::TryRules(cases) => opened.try_rules(&cases).map(Answer::Tried),
+        Request::MeasureHalf(task) => opened.measure_half(&task).map(Answer::Half),
+        Request::Open(_) | Request::Far(_) | Request::Signal(_) => {
+            Err(broken("asked out of order"))
         }
     }
 }

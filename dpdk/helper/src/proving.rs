@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use niclab_device::proof::{self, Probes};
 use niclab_device::rule_case::{FrameExit, FrameMark, RuleDenial, WrittenRule};
 use niclab_device::rule_port::{RulePort, TakeFrame, look};
+use niclab_device::two_hosts::FarLink;
 use niclab_device::{DeviceError, ProofResult, RuleProof};
 use niclab_load::rings::Inlet;
 use niclab_nic::rule::Action;
@@ -36,11 +37,25 @@ pub struct ProbedPort<'a> {
     claim: Option<&'a Claim>,
     /// The calls that create others.
     calls: PortCalls,
-    outlet: &'a mut Out,
-    inlet: &'a mut In,
-    functions: &'a mut [Forward],
+    ends: ProbedEnds<'a>,
     /// How long a frame is waited for.
     look: Duration,
+}
+
+/// The ends that single frames go between.
+pub struct ProbedEnds<'a> {
+    /// Where they come from.
+    pub tester: ProbingTester<'a>,
+    /// Where they go to.
+    pub functions: &'a mut [Forward],
+}
+
+/// The tester's port.
+pub enum ProbingTester<'a> {
+    /// Generator and sink of this process.
+    Here(&'a mut Out, &'a mut In),
+    /// On another host.
+    Far(FarLink),
 }
 
 impl From<RuleRefusal> for RuleDenial {
@@ -98,17 +113,29 @@ impl RulePort for ProbedPort<'_> {
     }
 
     fn send(&mut self, frame: &[u8]) -> Result<bool, DeviceError> {
-        Ok(self.outlet.send_one(frame))
+        match &mut self.ends.tester {
+            ProbingTester::Here(outlet, _) => Ok(outlet.send_one(frame)),
+            ProbingTester::Far(far) => far.borrow_mut().send(frame),
+        }
     }
 
     fn receive(&mut self, take: &mut TakeFrame<'_>) -> Result<(), DeviceError> {
-        for function in &mut *self.functions {
+        for function in &mut *self.ends.functions {
             function.take_frames(take);
         }
-        for at in 0..self.inlet.poll() {
-            take(FrameExit::Tester, self.inlet.frame(at), FrameMark::Unknown);
+        match &mut self.ends.tester {
+            ProbingTester::Here(_, inlet) => {
+                for at in 0..inlet.poll() {
+                    take(FrameExit::Tester, inlet.frame(at), FrameMark::Unknown);
+                }
+                inlet.release();
+            }
+            ProbingTester::Far(far) => {
+                for frame in far.borrow_mut().receive()? {
+                    take(FrameExit::Tester, &frame, FrameMark::Unknown);
+                }
+            }
         }
-        self.inlet.release();
         Ok(())
     }
 
@@ -171,12 +198,11 @@ impl Proofs {
         flows: &'a mut Flows,
         port: u16,
         claim: Option<&'a Claim>,
-        (tester, functions): (&'a mut (Out, In), &'a mut [Forward]),
+        ends: ProbedEnds<'a>,
     ) -> Result<ProbedPort<'a>, DeviceError> {
-        let (outlet, inlet) = tester;
         let look = *LOOK.end();
         let calls = self.setup_calls;
-        let mut probed = ProbedPort { flows, port, claim, calls, outlet, inlet, functions, look };
+        let mut probed = ProbedPort { flows, port, claim, calls, ends, look };
         if self.look.is_none() {
             self.look = Some(time_to_look(&mut probed, &mut self.next)?);
         }
@@ -193,7 +219,7 @@ impl Proofs {
         flows: &mut Flows,
         port: u16,
         claim: &Claim,
-        ends: (&mut (Out, In), &mut [Forward]),
+        ends: ProbedEnds<'_>,
     ) -> Result<RuleProof, DeviceError> {
         let kind = claim.kind();
         if let Some(proof) = self.known.get(&kind) {

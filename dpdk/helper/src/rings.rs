@@ -1,7 +1,7 @@
 //! The tester's two ends and the function under test, on queues of DPDK ports.
 
 use niclab_device::PortCounters;
-use niclab_device::pair::DeviceSide;
+use niclab_device::pair::{DeviceSide, ShowFrame};
 use niclab_device::rule_case::FrameExit;
 use niclab_device::rule_port::TakeFrame;
 use niclab_load::rings::{BURST, Inlet, Outlet};
@@ -11,8 +11,18 @@ use crate::shim::{DpdkBurst, Pool, Ring, RxQueue, TxQueue, enter_thread};
 /// Length of the frame check sequence, which DPDK does not show, bytes.
 const FCS_LEN: u64 = 4;
 
+/// Bursts of each queue that are taken away at most.
+const DRAIN_TURNS: usize = 256;
+
 /// Bytes of the two MAC addresses.
 const ADDRESSES_LEN: usize = 12;
+
+/// What one frame may cost in a turn before the turn looks like a stall, nanoseconds: a burst of a
+/// card takes a microsecond or two, but a port of the kernel carries each frame through in the call
+/// that sends it.
+pub fn frame_ns(is_by_kernel: bool) -> u64 {
+    if is_by_kernel { 4_000 } else { 0 }
+}
 
 /// The generator's end: fresh frames, filled in place.
 pub struct Out {
@@ -23,6 +33,7 @@ pub struct Out {
     ring: Option<Ring>,
     /// Longest frame, bytes without FCS.
     frame_len_max: u16,
+    frame_ns: u64,
 }
 
 impl Out {
@@ -41,12 +52,22 @@ impl Out {
     }
 
     /// An end that sends frames of `pool`, of at most so many bytes without FCS.
-    pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>, frame_len_max: u16) -> Out {
-        Out { queue, pool, burst: DpdkBurst::new(), ring, frame_len_max }
+    /// On each of them the core may spend `frame_ns` nanoseconds ([`frame_ns`]).
+    pub fn new(
+        queue: TxQueue,
+        pool: Pool,
+        ring: Option<Ring>,
+        (frame_len_max, frame_ns): (u16, u64),
+    ) -> Out {
+        Out { queue, pool, burst: DpdkBurst::new(), ring, frame_len_max, frame_ns }
     }
 }
 
 impl Outlet for Out {
+    fn frame_ns(&self) -> u64 {
+        self.frame_ns
+    }
+
     fn frame_len_max(&self) -> u16 {
         self.frame_len_max
     }
@@ -124,23 +145,36 @@ pub struct Forward {
     queues: u16,
     /// What the port had missed when it was last asked; `None` where another core asks.
     missed: Option<u64>,
+    frame_ns: u64,
 }
 
 impl Forward {
     /// The function on these queues of the port under test, which has `queues` of them. One core
-    /// alone is to count what the port missed.
+    /// alone is to count what the port missed. On each frame it may spend `frame_ns` nanoseconds
+    /// ([`frame_ns`]).
     pub fn new(
         rx: Vec<(usize, RxQueue)>,
         tx: TxQueue,
-        queues: u16,
+        (queues, frame_ns): (u16, u64),
         counts_missed: bool,
     ) -> Forward {
         let missed = counts_missed.then_some(0);
-        Forward { rx, tx, burst: DpdkBurst::new(), queues, missed }
+        Forward { rx, tx, burst: DpdkBurst::new(), queues, missed, frame_ns }
     }
 }
 
 impl Forward {
+    /// Takes away what is there, as far as a queue holds it.
+    pub fn drain(&mut self) {
+        for _ in 0..DRAIN_TURNS {
+            let mut found = false;
+            self.take_frames(&mut |_, _, _| found = true);
+            if !found {
+                break;
+            }
+        }
+    }
+
     /// Takes the frames that are there and forwards none of them.
     pub fn take_frames(&mut self, take: &mut TakeFrame<'_>) {
         let Forward { rx, burst, .. } = self;
@@ -154,8 +188,9 @@ impl Forward {
 }
 
 impl DeviceSide for Forward {
-    // A burst of 64 takes a microsecond or two.
-    const FRAME_NS: u64 = 0;
+    fn frame_ns(&self) -> u64 {
+        self.frame_ns
+    }
 
     fn queues(&self) -> u16 {
         self.queues
@@ -179,9 +214,7 @@ impl DeviceSide for Forward {
             for (i, bytes) in bytes[..found].iter_mut().enumerate() {
                 let frame = burst.frame_mut(i);
                 *bytes = frame.len() as u64 + FCS_LEN;
-                if let Some(addresses) = frame.first_chunk_mut::<ADDRESSES_LEN>() {
-                    addresses.rotate_left(ADDRESSES_LEN / 2);
-                }
+                swap_addresses(frame);
             }
             let sent = burst.send(tx, found);
             burst.give_back();
@@ -196,6 +229,22 @@ impl DeviceSide for Forward {
         sum
     }
 
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        let Forward { rx, tx, burst, .. } = self;
+        let mut sum = 0;
+        for (_, queue) in rx {
+            let found = burst.receive(queue);
+            for at in 0..found {
+                show(burst.frame(at));
+                swap_addresses(burst.frame_mut(at));
+            }
+            burst.send(tx, found);
+            burst.give_back();
+            sum += found;
+        }
+        sum
+    }
+
     fn missed(&mut self) -> u64 {
         let (Some(before), Some((_, queue))) = (self.missed, self.rx.first()) else { return 0 };
         // A driver without the counter misses nothing that it could tell.
@@ -203,5 +252,13 @@ impl DeviceSide for Forward {
         let missed = stats.rx_missed + stats.rx_no_buffer;
         self.missed = Some(missed);
         missed.saturating_sub(before)
+    }
+}
+
+/// Sends a frame back to where it came from.
+#[inline]
+fn swap_addresses(frame: &mut [u8]) {
+    if let Some(addresses) = frame.first_chunk_mut::<ADDRESSES_LEN>() {
+        addresses.rotate_left(ADDRESSES_LEN / 2);
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use niclab_device::control::RandomRss;
 use niclab_device::pair::PlanWork;
-use niclab_device::{
-    DeviceError, LoadObservation, RSS_CHANGES_PER_S_MAX, Rss, RssChangeKind, RssPlan,
-};
+use niclab_device::{DeviceError, RSS_CHANGES_PER_S_MAX, Rss, RssChangeKind, RssPlan};
 use niclab_load::RssChanges;
 use niclab_load::clock::Clock;
 use niclab_nic::limits::INDIRECTION_LEN;
@@ -105,12 +103,10 @@ impl RssWork {
         })
     }
 
-    /// Enters what was done.
-    pub fn enter(self, observation: &mut LoadObservation) {
-        let reason = self.refusal.map(|refusal| format!("a change was refused: {}", refusal.0));
-        observation.honesty.reasons.extend(reason);
-        observation.rss_changes =
-            Some(RssChanges { changes: self.changes, ..RssChanges::default() });
+    /// What was done, and why a change was refused.
+    pub fn end(self) -> (RssChanges, Option<String>) {
+        let refusal = self.refusal.map(|refusal| format!("a change was refused: {}", refusal.0));
+        (RssChanges { changes: self.changes, ..RssChanges::default() }, refusal)
     }
 }
 

@@ -27,14 +27,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
+use crate::Load;
 use crate::conversation::{Conversation, Counterpart, excerpt};
 use crate::cores;
 use crate::face::{
     DeviceError, DeviceInfo, Observation, RuleBlock, Setup, SetupReport, Task, Testbed,
 };
-use crate::plan::{Plan, RuleWork};
+use crate::plan::{Plan, RuleWork, RulesPlan};
 use crate::rule_case::{RuleCase, RuleCases, RuleCasesObservation};
 use crate::scratch::Scratch;
+use crate::two_hosts::{
+    FarAnswer, FarHost, FarLink, HalfObservation, HalfTask, Role, ServeNotice, ServeSignal,
+};
 
 /// The program.
 const PROGRAM: &str = "niclab-dpdk";
@@ -69,37 +73,53 @@ const GRACE: Duration = Duration::from_secs(1);
 struct DpdkBed {
     about: DeviceInfo,
     process: Process,
+    /// The host with the tester, where that is another one.
+    far: Option<FarLink>,
     /// Rules of the set-up.
     rules: u32,
 }
 
 /// Opens the ports that a name such as `dpdk:--vdev=net_ring0` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    greet(&program()?, arguments_and_cores(name)?)
+    greet(&program()?, question(name, Role::Whole)?, None)
 }
 
 /// The same with another program in the place of `niclab-dpdk`.
 pub fn open_with(program: &Path, name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    greet(program, arguments_and_cores(name)?)
+    greet(program, question(name, Role::Whole)?, None)
 }
 
-fn greet(program: &Path, open: Open) -> Result<Box<dyn Testbed>, DeviceError> {
+/// Opens the port that is half a testbed; `far` is for the device's half.
+pub(crate) fn open_half(
+    name: &str,
+    role: Role,
+    far: FarLink,
+) -> Result<Box<dyn Testbed>, DeviceError> {
+    greet(&program()?, question(name, role)?, Some(far))
+}
+
+fn greet(
+    program: &Path,
+    open: Open,
+    far: Option<FarLink>,
+) -> Result<Box<dyn Testbed>, DeviceError> {
     let mut process = Process::start(program, &open)?;
     match process.ask(&Request::Open(open), ANSWER_TIMEOUT)? {
         Answer::Opened(about) => {
             // DPDK looks for it while it starts and keeps nothing there. Gone now, it is gone even
             // if this process is killed.
             process.runtime = None;
-            Ok(Box::new(DpdkBed { about, process, rules: 0 }))
+            Ok(Box::new(DpdkBed { about, process, far, rules: 0 }))
         }
         other => Err(process.confused(&other)),
     }
 }
 
-fn arguments_and_cores(name: &str) -> Result<Open, DeviceError> {
+/// What is asked to open a device.
+fn question(name: &str, role: Role) -> Result<Open, DeviceError> {
     let arguments = arguments(name)?;
-    cores::take(name, 2)?;
-    Ok(Open { name: name.into(), arguments, cores: cores::allowed() })
+    cores::take(name, if role == Role::Whole { 2 } else { 1 })?;
+    Ok(Open { name: name.into(), arguments, cores: cores::allowed(), role })
 }
 
 /// The arguments in a name, split at white space.
@@ -137,6 +157,75 @@ fn absent(what: String) -> DeviceError {
     }
 }
 
+impl DpdkBed {
+    /// Asks the process, whose work may need the tester of another host.
+    fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer, DeviceError> {
+        let mut answer = self.process.ask(request, timeout)?;
+        loop {
+            let Answer::Ask(asked) = answer else { return Ok(answer) };
+            let Some(far) = &self.far else {
+                return Err(self.process.confused(&Answer::Ask(asked)));
+            };
+            let of_tester = far.borrow_mut().ask(asked).unwrap_or_else(FarAnswer::Failed);
+            answer = self.process.ask(&Request::Far(of_tester), timeout)?;
+        }
+    }
+
+    /// Hands the signals of the host with the tester on to the process that serves it, and the
+    /// notices back.
+    fn serve(
+        &mut self,
+        mut answer: Answer,
+        timeout: Duration,
+    ) -> Result<HalfObservation, DeviceError> {
+        while let Answer::Notice(notice) = answer {
+            let signal = match &self.far {
+                None => return Err(self.process.confused(&Answer::Notice(notice))),
+                Some(far) => next_signal(&mut *far.borrow_mut(), notice),
+            };
+            // Without the other host, nobody ends what the process does.
+            let signal =
+                signal.inspect_err(|_| drop(self.process.conversation.fail("is ended")))?;
+            answer = self.ask(&Request::Signal(signal), timeout)?;
+        }
+        match answer {
+            Answer::Half(observation) => Ok(observation),
+            other => Err(self.process.confused(&other)),
+        }
+    }
+
+    /// How long a load and the operations of a plan may take.
+    fn timeout(&self, load: Option<&Load>, plan: Option<&RulesPlan>) -> Duration {
+        let offered_ns = load.map_or(0, |load| load.warmup_ns.saturating_add(load.duration_ns));
+        // The rules of the set-up may have to be created anew, behind a proof.
+        let operations = plan.map_or(0, |plan| match &plan.work {
+            RuleWork::Create(block) => block.count().saturating_mul(2).saturating_add(self.rules),
+            RuleWork::Change { .. } | RuleWork::Renew { .. } => self.rules.saturating_mul(2),
+        });
+        ANSWER_TIMEOUT
+            .saturating_add(Duration::from_nanos(offered_ns))
+            .saturating_add(RULE_TIMEOUT.saturating_mul(operations))
+    }
+}
+
+/// Tells the host with the tester, and waits for what it asks for next.
+fn next_signal(far: &mut dyn FarHost, notice: ServeNotice) -> Result<ServeSignal, DeviceError> {
+    far.tell(notice)?;
+    loop {
+        if let Some(signal) = far.wait(Duration::from_secs(1))? {
+            return Ok(signal);
+        }
+    }
+}
+
+/// The operations on rules of a plan.
+fn of_rules(plan: &Plan) -> Option<&RulesPlan> {
+    match plan {
+        Plan::Rules(plan) => Some(plan),
+        _ => None,
+    }
+}
+
 impl Testbed for DpdkBed {
     fn about(&self) -> &DeviceInfo {
         &self.about
@@ -146,31 +235,19 @@ impl Testbed for DpdkBed {
         let rules = setup.rules.iter().map(RuleBlock::count).fold(0, u32::saturating_add);
         let timeout = ANSWER_TIMEOUT.saturating_add(RULE_TIMEOUT.saturating_mul(rules));
         self.rules = rules;
-        match self.process.ask(&Request::Setup(setup.clone()), timeout)? {
+        match self.ask(&Request::Setup(setup.clone()), timeout)? {
             Answer::Ready(report) => Ok(report),
             other => Err(self.process.confused(&other)),
         }
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
-        let (offered_ns, plan) = match task {
-            Task::Load { load, plan } => {
-                let rules = if let Plan::Rules(plan) = plan { Some(&**plan) } else { None };
-                (load.warmup_ns.saturating_add(load.duration_ns), rules)
-            }
-            Task::Plan(plan) => (0, Some(plan)),
+        let timeout = match task {
+            Task::Load { load, plan } => self.timeout(Some(load), of_rules(plan)),
+            Task::Plan(plan) => self.timeout(None, Some(plan)),
             _ => return Err(task.not_supported()),
         };
-        // The rules of the set-up may have to be created anew, behind a proof.
-        let operations = plan.map_or(0, |plan| match &plan.work {
-            RuleWork::Create(block) => block.count().saturating_mul(2).saturating_add(self.rules),
-            RuleWork::Change { .. } | RuleWork::Renew { .. } => self.rules.saturating_mul(2),
-        });
-        let offered = Duration::from_nanos(offered_ns);
-        let timeout = ANSWER_TIMEOUT
-            .saturating_add(offered)
-            .saturating_add(RULE_TIMEOUT.saturating_mul(operations));
-        match self.process.ask(&Request::Measure(task.clone()), timeout)? {
+        match self.ask(&Request::Measure(task.clone()), timeout)? {
             Answer::Observed(observation) => Ok(*observation),
             other => Err(self.process.confused(&other)),
         }
@@ -181,10 +258,20 @@ impl Testbed for DpdkBed {
             cases.cases.iter().map(RuleCase::extent).fold(ANSWER_TIMEOUT, |sum, (calls, time)| {
                 sum.saturating_add(time).saturating_add(CALL_TIMEOUT.saturating_mul(calls))
             });
-        match self.process.ask(&Request::TryRules(cases.clone()), timeout)? {
+        match self.ask(&Request::TryRules(cases.clone()), timeout)? {
             Answer::Tried(observation) => Ok(observation),
             other => Err(self.process.confused(&other)),
         }
+    }
+
+    fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
+        let timeout = match task {
+            HalfTask::Serve { load, plan } => self.timeout(Some(load), of_rules(plan)),
+            HalfTask::Offer { load, .. } => self.timeout(Some(load), None),
+            HalfTask::Mark { .. } | HalfTask::Exchange { .. } | HalfTask::Clock => ANSWER_TIMEOUT,
+        };
+        let answer = self.ask(&Request::MeasureHalf(task.clone()), timeout)?;
+        self.serve(answer, timeout)
     }
 }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task};
 use crate::rule_case::{RuleCases, RuleCasesObservation};
+use crate::two_hosts::{
+    FarAnswer, FarRequest, HalfObservation, HalfTask, Role, ServeNotice, ServeSignal,
+};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,12 @@ pub enum Request {
     Measure(Task),
     /// [`crate::Testbed::try_rules`].
     TryRules(RuleCases),
+    /// [`crate::Testbed::measure_half`].
+    MeasureHalf(HalfTask),
+    /// To an [`Answer::Ask`].
+    Far(FarAnswer),
+    /// While the process carries out [`HalfTask::Serve`].
+    Signal(ServeSignal),
 }
 
 /// The arguments that DPDK is started with.
@@ -30,8 +39,11 @@ pub struct Open {
     /// Arguments of the environment abstraction layer, as they were given.
     pub arguments: Vec<String>,
     /// The cores that it may use, ascending: generator and sink have the first, the function the
-    /// next, as many as a set-up says, and a plan of its own core the one behind them.
+    /// next, as many as a set-up says, and a plan of its own core the one behind them. Half a
+    /// testbed lacks those of the other half.
     pub cores: Vec<u32>,
+    /// The part of a testbed that the ports are.
+    pub role: Role,
 }
 
 /// Arguments that say which memory DPDK takes, and which files stand for it.
@@ -66,6 +78,12 @@ pub enum Answer {
     Observed(Box<Observation>),
     /// To [`Request::TryRules`].
     Tried(RuleCasesObservation),
+    /// To [`Request::MeasureHalf`].
+    Half(HalfObservation),
+    /// To none: the device's half needs the tester.
+    Ask(FarRequest),
+    /// To none, or to a [`Request::Signal`], while it carries out [`HalfTask::Serve`].
+    Notice(ServeNotice),
     /// To any of them.
     Refused(DeviceError),
 }

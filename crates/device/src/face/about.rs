@@ -43,9 +43,9 @@ pub struct DeviceInfo {
     /// Line rate of a port, Gbps L1; `None` where it has none, or does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_gbps: Option<f64>,
-    /// Its host, where that is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<Box<HostEnvironment>>,
+    /// Other hosts that have a part in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<HostEnvironment>,
 }
 
 /// Another host that has a part in a measurement.

@@ -17,17 +17,20 @@ use crate::face::Fact;
 const ENTRIES_TOLD_MAX: usize = 16;
 
 /// Those of a wire, in reading order.
-pub(super) fn of_wire(ends: &Ends, path: Path, tester: &End, device: &End) -> Vec<Fact> {
+pub(super) fn of_wire(ends: &Ends, path: Path, tester: Option<&End>, device: &End) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
-    let (near, far) = (&tester.link, &device.link);
-    let kind = match near.is_veth() {
-        true => "a pair of virtual interfaces of the kernel, without a card",
-        false => "two interfaces of this machine, joined by a cable",
+    let far = &device.link;
+    let kind = match (far.is_veth(), tester) {
+        (true, Some(_)) => "a pair of virtual interfaces of the kernel, without a card",
+        (false, Some(_)) => "two interfaces of this machine, joined by a cable",
+        (_, None) => "an interface; the tester is on another host",
     };
     let mut facts = vec![fact("kind", kind.into()), fact("interface under test", far.name.clone())];
     facts.extend(of_card(device, ""));
-    facts.push(fact("interface of the tester", near.name.clone()));
-    facts.extend(of_card(tester, " of the tester"));
+    if let Some(tester) = tester {
+        facts.push(fact("interface of the tester", tester.link.name.clone()));
+        facts.extend(of_card(tester, " of the tester"));
+    }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
     let (packet_path, ring) = match path {
         Path::Packet => (
@@ -45,20 +48,21 @@ pub(super) fn of_wire(ends: &Ends, path: Path, tester: &End, device: &End) -> Ve
         ),
     };
     facts.extend([
-        fact("MTU", far.mtu.min(near.mtu).to_string()),
+        fact("MTU", tester.map_or(far.mtu, |near| far.mtu.min(near.link.mtu)).to_string()),
         fact("kernel", release.map_or_else(|_| "unknown".into(), |text| text.trim().into())),
         fact("packet path", packet_path.into()),
         fact("receive ring", ring),
         fact("transmit ring", format!("{TX_SLOTS} frames")),
     ]);
-    if near.is_veth() {
+    if far.is_veth() {
         let how = "the kernel's hash of a flow, by a secret key, chooses the queue it is sent by";
         facts.push(fact("spread over several queues", how.into()));
     }
     facts.extend(match ends {
         Ends::Veth => vec![fact("coalescing", "none: a veth pair has no interrupts".into())],
-        Ends::Named { .. } => {
-            [far, near].into_iter().filter_map(|of| tune::fact(&of.name)).collect()
+        Ends::Named { .. } | Ends::Alone(_) => {
+            let near = tester.map(|tester| &tester.link);
+            [far].into_iter().chain(near).filter_map(|of| tune::fact(&of.name)).collect()
         }
     });
     facts

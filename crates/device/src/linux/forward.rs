@@ -1,12 +1,12 @@
 //! The forwarding function on an interface: swap the MAC addresses, send back.
 
 use niclab_apps::forward::swap_macs;
-use niclab_load::PortCounters;
 use niclab_load::rings::{BURST, Inlet, Outlet};
+use niclab_load::{PortCounters, QueueCounters};
 use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
-use crate::pair::{DeviceSide, LAST_TURNS_MAX};
+use crate::pair::{DeviceSide, LAST_TURNS_MAX, ShowFrame};
 use crate::rule_case::{FrameExit, FrameMark};
 use crate::rule_port::TakeFrame;
 
@@ -45,12 +45,19 @@ impl Forward {
     }
 
     /// Takes up to a burst from one ring and sends it back.
+    #[inline]
     fn serve(&mut self, ring: usize, counters: &mut PortCounters) -> usize {
-        let rx = &mut self.rx[ring];
-        let found = rx.poll();
+        let found = self.rx[ring].poll();
         if found == 0 {
             return 0;
         }
+        self.send_back(ring, found, counters)
+    }
+
+    /// Sends the frames back that one ring was found to have.
+    #[inline]
+    fn send_back(&mut self, ring: usize, found: usize, counters: &mut PortCounters) -> usize {
+        let rx = &mut self.rx[ring];
         let room = self.tx.reserve(found);
         let mut lens = [0; BURST];
         let counted = &mut counters.queues[ring % self.queues];
@@ -83,7 +90,9 @@ impl Forward {
 
 impl DeviceSide for Forward {
     // One frame through `send` and the receiver's soft interrupt takes 1 to 2 us here.
-    const FRAME_NS: u64 = FRAME_NS;
+    fn frame_ns(&self) -> u64 {
+        FRAME_NS
+    }
 
     fn queues(&self) -> u16 {
         self.queues as u16
@@ -95,6 +104,24 @@ impl DeviceSide for Forward {
 
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         (0..self.rx.len()).map(|ring| self.serve(ring, counters)).sum()
+    }
+
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        let mut uncounted = PortCounters {
+            queues: vec![QueueCounters::default(); self.queues],
+            ..PortCounters::default()
+        };
+        let mut all = 0;
+        for ring in 0..self.rx.len() {
+            let found = self.rx[ring].poll();
+            for at in 0..found {
+                show(self.rx[ring].frame(at));
+            }
+            if found > 0 {
+                all += self.send_back(ring, found, &mut uncounted);
+            }
+        }
+        all
     }
 
     fn last(&mut self, counters: &mut PortCounters) {

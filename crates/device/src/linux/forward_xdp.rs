@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use niclab_apps::forward::swap_macs;
-use niclab_load::PortCounters;
+use niclab_load::{PortCounters, QueueCounters};
 use niclab_nic::memory::Region;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
@@ -16,7 +16,7 @@ use niclab_port::xdp::{self, XdpQueuePair};
 
 use super::forward::FRAME_NS;
 use super::link::Link;
-use crate::pair::{DeviceSide, LAST_TURNS_MAX};
+use crate::pair::{DeviceSide, LAST_TURNS_MAX, ShowFrame};
 
 /// A queue of the interface.
 struct Queue {
@@ -88,8 +88,13 @@ impl Forward {
         Ok(())
     }
 
-    /// Takes up to a burst from one queue and sends it back.
-    fn serve(&mut self, at: usize, counters: &mut PortCounters) -> io::Result<usize> {
+    /// Takes up to a burst from one queue, shows it, and sends it back.
+    fn serve(
+        &mut self,
+        at: usize,
+        counters: &mut PortCounters,
+        mut show: Option<&mut ShowFrame<'_>>,
+    ) -> io::Result<usize> {
         let Queue { queue_pair, waiting, .. } = &mut self.queues[at];
         let counted = &mut counters.queues[at];
         let held = waiting.len();
@@ -97,6 +102,9 @@ impl Forward {
         let with_fcs = |len: u16| u64::from(len + FCS_LEN);
         for desc in &mut waiting[held..] {
             counted.rx_bytes += with_fcs(desc.len());
+            if let Some(show) = &mut show {
+                show(self.region.frame_mut(desc));
+            }
             swap_macs(self.region.frame_mut(desc));
         }
         let found = waiting.len() - held;
@@ -118,7 +126,9 @@ impl Forward {
 
 impl DeviceSide for Forward {
     // As of AF_PACKET: what is sent passes the receiver's soft interrupt within the call.
-    const FRAME_NS: u64 = FRAME_NS;
+    fn frame_ns(&self) -> u64 {
+        FRAME_NS
+    }
 
     fn queues(&self) -> u16 {
         self.queues.len() as u16
@@ -127,9 +137,24 @@ impl DeviceSide for Forward {
     fn turn(&mut self, counters: &mut PortCounters) -> usize {
         let mut found = 0;
         for at in 0..self.queues.len() {
-            match self.serve(at, counters) {
+            match self.serve(at, counters, None) {
                 Ok(more) => found += more,
                 // What comes behind the first follows from it.
+                Err(error) => _ = self.gone.get_or_insert(error),
+            }
+        }
+        found
+    }
+
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        let mut uncounted = PortCounters {
+            queues: vec![QueueCounters::default(); self.queues.len()],
+            ..PortCounters::default()
+        };
+        let mut found = 0;
+        for at in 0..self.queues.len() {
+            match self.serve(at, &mut uncounted, Some(&mut *show)) {
+                Ok(more) => found += more,
                 Err(error) => _ = self.gone.get_or_insert(error),
             }
         }

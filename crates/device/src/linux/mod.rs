@@ -43,6 +43,7 @@ mod streams;
 mod streams_tests;
 #[cfg(test)]
 mod tc_tests;
+mod tester;
 mod trial;
 pub mod tune;
 #[cfg(test)]
@@ -69,7 +70,11 @@ use self::rules::RuleTable;
 use self::servers::Servers;
 use self::settings::HeldCard;
 pub use self::stamped::stamps_at;
+use self::tester::LinuxTester;
 use self::trial::TrialWire;
+use niclab_load::clock::Clock;
+
+use crate::capability;
 use crate::control::InstalledBlock;
 use crate::cores::{Cores, Pinned};
 use crate::face::{
@@ -77,9 +82,11 @@ use crate::face::{
     SetupReport, Task, Testbed,
 };
 use crate::feature::Feature;
+use crate::pair::TrialPlan;
 use crate::plan::{Plan, RuleChangeKind, RuleWork, RulesPlan, no_rss_changes};
 use crate::rule_case::{RuleCases, RuleCasesObservation};
 use crate::rule_port::carry_out;
+use crate::two_hosts::{DeviceObservation, FarLink, HalfObservation, HalfTask, Role};
 use crate::{Control, Load, LoadObservation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
@@ -122,9 +129,12 @@ struct LinuxBed {
     /// The last.
     setup: Option<Setup>,
     proofs: Proofs,
-    tester: End,
+    /// `None`: it is on another host.
+    tester: Option<End>,
     device: End,
     ends: Ends,
+    /// The host with the tester, where that is another one.
+    far: Option<FarLink>,
     /// The hosts of round trips, made with the first task that has this in its path.
     hosts: BTreeMap<Feature, Hosts>,
     /// The servers of applications.
@@ -135,19 +145,37 @@ struct LinuxBed {
 
 /// Opens the interfaces that a name such as `linux:veth` or `linux-xdp:eth0,eth1` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    Ok(Box::new(LinuxBed::open(name)?))
+    Ok(Box::new(LinuxBed::open(name, None)?))
+}
+
+/// Opens the interface that is the device's half of a testbed.
+pub(crate) fn open_device(name: &str, far: FarLink) -> Result<Box<dyn Testbed>, DeviceError> {
+    Ok(Box::new(LinuxBed::open(name, Some(far))?))
+}
+
+/// Opens the interface that is the tester's half of a testbed.
+pub(crate) fn open_tester(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
+    Ok(Box::new(LinuxTester::open(name)?))
 }
 
 impl LinuxBed {
-    fn open(name: &str) -> Result<LinuxBed, DeviceError> {
-        let Name { path, ends } = Name::parse(name)?;
-        let cores = Cores::choose(name)?;
+    fn open(name: &str, far: Option<FarLink>) -> Result<LinuxBed, DeviceError> {
+        let role = if far.is_some() { Role::Device } else { Role::Whole };
+        let Name { path, ends } = Name::parse(name, role)?;
+        let cores = match role {
+            Role::Whole => Cores::choose(name)?,
+            Role::Tester | Role::Device => Cores::alone(name)?,
+        };
         let (tester, device) = match &ends {
-            Ends::Veth => make_veth(path).map_err(|e| refused("making a veth pair", &e))?,
-            Ends::Named { tester, device } => (End::named(tester)?, End::named(device)?),
+            Ends::Veth => {
+                let made = make_veth(path).map_err(|e| refused("making a veth pair", &e))?;
+                (Some(made.0), made.1)
+            }
+            Ends::Named { tester, device } => (Some(End::named(tester)?), End::named(device)?),
+            Ends::Alone(device) => (None, End::named(device)?),
         };
         let mut bed = LinuxBed {
-            about: about(name, path, &ends, cores, (&tester, &device)),
+            about: about(name, path, &ends, cores, (tester.as_ref(), &device)),
             cores,
             rings: None,
             shape: RingShape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
@@ -159,6 +187,7 @@ impl LinuxBed {
             tester,
             device,
             ends,
+            far,
             hosts: BTreeMap::new(),
             servers: Servers::default(),
             runs: 0,
@@ -234,7 +263,8 @@ impl Testbed for LinuxBed {
         if setup.cores > 1 {
             return Err(DeviceError::lacks("several cores for queues"));
         }
-        let mtu = self.tester.link.mtu.min(self.device.link.mtu);
+        let near = self.tester.as_ref().map_or(self.device.link.mtu, |tester| tester.link.mtu);
+        let mtu = near.min(self.device.link.mtu);
         if u32::from(setup.frame_len_max) > mtu + HEADER_AND_FCS_LEN {
             let (longest, asked) = (mtu + HEADER_AND_FCS_LEN, setup.frame_len_max);
             return Err(DeviceError::BadLoad {
@@ -257,7 +287,8 @@ impl Testbed for LinuxBed {
         if shape != self.shape || self.rings.is_none() {
             let before = std::mem::replace(&mut self.shape, shape);
             self.arrange(before)?;
-            self.about.facts = facts::of_wire(&self.ends, shape.path, &self.tester, &self.device);
+            let tester = self.tester.as_ref();
+            self.about.facts = facts::of_wire(&self.ends, shape.path, tester, &self.device);
         }
         let mut report = SetupReport::default();
         self.clear_rules()?;
@@ -312,13 +343,24 @@ impl Testbed for LinuxBed {
         }
         self.take_rules()?;
         self.clear_rules()?;
-        let LinuxBed { about, rings, filters, held, proofs, .. } = self;
+        let LinuxBed { about, rings, filters, held, proofs, far, .. } = self;
         let none = || no_settings(&about.name);
-        let rings = rings.as_mut().ok_or_else(none)?;
+        let rings = (rings.as_mut().ok_or_else(none)?, far.clone());
         match (filters, held.first_mut()) {
             (Some(filters), _) => carry_out_all(filters, rings, cases, &mut proofs.next),
             (None, Some(held)) => carry_out_all(held.card(), rings, cases, &mut proofs.next),
             (None, None) => Err(none()),
+        }
+    }
+
+    fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
+        match (task, self.far.clone()) {
+            (HalfTask::Serve { load, plan }, Some(far)) => {
+                let served = self.serve(load, plan, &far)?;
+                Ok(HalfObservation::Served(Box::new(served)))
+            }
+            (HalfTask::Clock, _) => Ok(HalfObservation::Clock(Clock::new().now_ns())),
+            _ => Err(DeviceError::lacks(capability::TWO_HOSTS)),
         }
     }
 }
@@ -326,11 +368,11 @@ impl Testbed for LinuxBed {
 /// Carries out cases on a table of rules.
 fn carry_out_all<P: RuleTable>(
     table: &mut P,
-    rings: &mut Rings,
+    (rings, far): (&mut Rings, Option<FarLink>),
     cases: &RuleCases,
     next: &mut u64,
 ) -> Result<RuleCasesObservation, DeviceError> {
-    let mut port = TablePort::new(table, rings);
+    let mut port = TablePort::new(table, rings, far);
     let tried = cases.cases.iter().map(|case| carry_out(&mut port, case, next));
     let cases = tried.collect::<Result<_, DeviceError>>()?;
     Ok(RuleCasesObservation { cases })
@@ -375,6 +417,35 @@ impl LinuxBed {
     }
 
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+        let (mut observation, control) =
+            self.with_frames(load, plan, |wire, load, plan| wire.run(load, plan))?;
+        observation.control = control;
+        Ok(observation)
+    }
+
+    /// The device's part of a load.
+    fn serve(
+        &mut self,
+        load: &Load,
+        plan: &Plan,
+        far: &FarLink,
+    ) -> Result<DeviceObservation, DeviceError> {
+        let (mut observation, control) =
+            self.with_frames(load, plan, |wire, load, plan| wire.serve(load, plan, far))?;
+        observation.control = control;
+        Ok(observation)
+    }
+
+    /// Carries a plan out while `run` deals with frames.
+    fn with_frames<O, F>(
+        &mut self,
+        load: &Load,
+        plan: &Plan,
+        run: F,
+    ) -> Result<(O, Option<Control>), DeviceError>
+    where
+        F: FnOnce(&mut TrialWire<'_>, &Load, Option<TrialPlan<'_>>) -> Result<O, DeviceError>,
+    {
         let plan = match plan {
             Plan::Rest => None,
             Plan::Rules(plan) => Some(plan),
@@ -390,16 +461,17 @@ impl LinuxBed {
             device: name.into(),
             reason: "run before set-up".into(),
         })?;
-        let path = self.shape.path;
+        let (path, tester) = (self.shape.path, tester.as_ref());
         let mut wire = TrialWire { name, path, rings, cores: *cores, tester, device };
-        let Some(plan) = plan else { return wire.run(load, None) };
+        let Some(plan) = plan else { return Ok((run(&mut wire, load, None)?, None)) };
+        let run = |wire: &mut TrialWire<'_>, plan: TrialPlan<'_>| run(wire, load, Some(plan));
         let outcome = match (filters, held.first_mut()) {
-            (Some(filters), _) => wire.run_planned((load, plan), filters, blocks),
-            (None, Some(held)) => wire.run_planned((load, plan), held.card(), blocks),
+            (Some(filters), _) => wire.run_planned((load, plan), filters, blocks, run),
+            (None, Some(held)) => wire.run_planned((load, plan), held.card(), blocks, run),
             (None, None) => Err(no_settings(name)),
         };
         self.forget_broken(&outcome);
-        outcome
+        outcome.map(|(observation, control)| (observation, Some(control)))
     }
 
     /// Takes the rules out that are niclab's.
@@ -418,9 +490,10 @@ impl LinuxBed {
     /// # Errors
     /// [`DeviceError::NotSupported`] where the rule is accepted and something else is done.
     fn prove(&mut self, block: &RuleBlock, actions: &[Action]) -> Result<RuleProof, DeviceError> {
-        let LinuxBed { about, rings, filters, held, proofs, .. } = self;
+        let LinuxBed { about, rings, filters, held, proofs, far, .. } = self;
         let none = || no_settings(&about.name);
-        let (rings, rule) = (rings.as_mut().ok_or_else(none)?, (block, actions));
+        let rings = (rings.as_mut().ok_or_else(none)?, far.clone());
+        let rule = (block, actions);
         let proof = match (filters, held.first_mut()) {
             (Some(filters), _) => proofs.prove(filters, rings, rule),
             (None, Some(held)) => proofs.prove(held.card(), rings, rule),
@@ -471,7 +544,8 @@ impl LinuxBed {
     fn hold(&mut self) -> Result<&mut HeldCard, DeviceError> {
         if self.held.is_empty() {
             let is_own = self.is_veth();
-            let ends = [&self.device].into_iter().chain(is_own.then_some(&self.tester));
+            let tester = self.tester.as_ref().filter(|_| is_own);
+            let ends = [&self.device].into_iter().chain(tester);
             let held = ends.map(|end| {
                 let held = end.netns.within(|| HeldCard::hold(&end.link, is_own));
                 held.map_err(|e| refused("entering a namespace", &e))?
@@ -522,7 +596,7 @@ impl LinuxBed {
             self.hold()?;
             self.held.iter_mut().try_for_each(|held| held.receive_by(queues.into()))?;
         }
-        self.rings = Some(Rings::open(&self.tester, &self.device, self.shape)?);
+        self.rings = Some(Rings::open(self.tester.as_ref(), &self.device, self.shape)?);
         Ok(())
     }
 
@@ -588,15 +662,15 @@ fn about(
     path: Path,
     ends: &Ends,
     cores: Cores,
-    (tester, device): (&End, &End),
+    (tester, device): (Option<&End>, &End),
 ) -> DeviceInfo {
     let place =
         |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
     let wire = match ends {
         Ends::Veth => "veth pair",
-        Ends::Named { .. } => "cable",
+        Ends::Named { .. } | Ends::Alone(_) => "cable",
     };
-    let (near, far) = (&tester.link, &device.link);
+    let far = &device.link;
     let hosts = match (ends, path) {
         (Ends::Veth, Path::Packet) => vec![
             place("client", "program, kernel", Some(cores.tester)),
@@ -612,24 +686,36 @@ fn about(
     let has_table = device.within("asking for rules of", |link| Card::open(&link.name)?.rules());
     // To try whether a card takes filters changes the interface: of those of others it is seen when
     // rules are asked for.
-    let may_have_rules = matches!(ends, Ends::Named { .. })
+    let may_have_rules = !matches!(ends, Ends::Veth)
         || matches!(has_table, Ok(Some(_)))
         || filters(device, true, place_of_filters, None).is_ok();
     DeviceInfo {
         name: name.into(),
         facts: facts::of_wire(ends, path, tester, device),
-        places: vec![
-            place("generator", &near.name, Some(cores.tester)),
-            place("wire", wire, None),
-            place("device", &far.name, None),
-            place("function", Function::Forward.label(), Some(cores.device)),
-            place("sink", &near.name, Some(cores.tester)),
-        ],
+        places: match tester {
+            Some(tester) => vec![
+                place("generator", &tester.link.name, Some(cores.tester)),
+                place("wire", wire, None),
+                place("device", &far.name, None),
+                place("function", Function::Forward.label(), Some(cores.device)),
+                place("sink", &tester.link.name, Some(cores.tester)),
+            ],
+            None => vec![
+                place("device", &far.name, None),
+                place("function", Function::Forward.label(), Some(cores.device)),
+            ],
+        },
         hosts,
         is_one_machine: matches!(ends, Ends::Veth),
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
         lacking: "niclab does not do it between Linux interfaces of this kind".into(),
-        port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
+        port_gbps: match tester {
+            Some(tester) => {
+                let near = port_gbps(&tester.link);
+                port_gbps(far).zip(near).map(|(far, near)| far.min(near))
+            }
+            None => port_gbps(far),
+        },
         ..DeviceInfo::default()
     }
 }

@@ -2,6 +2,7 @@
 //! `linux-tc:veth`.
 
 use crate::face::DeviceError;
+use crate::two_hosts::Role;
 
 /// Longest interface name, bytes (IFNAMSIZ without its end).
 const NAME_LEN_MAX: usize = 15;
@@ -38,14 +39,19 @@ impl Name {
         Path::ALL.iter().any(|(_, prefix)| text.starts_with(prefix))
     }
 
-    /// Reads a name that starts with `linux:`, `linux-xdp:` or `linux-tc:`.
-    pub fn parse(text: &str) -> Result<Name, DeviceError> {
+    /// Reads a name that starts with `linux:`, `linux-xdp:` or `linux-tc:`. Half a testbed has one
+    /// interface.
+    pub fn parse(text: &str, role: Role) -> Result<Name, DeviceError> {
         let bad = |reason: String| DeviceError::BadName { text: text.into(), reason };
         let mut paths = Path::ALL.iter();
         let found = paths.find_map(|(path, prefix)| Some((*path, text.strip_prefix(prefix)?)));
         let (path, rest) = found
             .ok_or_else(|| bad("must start with `linux:`, `linux-xdp:` or `linux-tc:`".into()))?;
-        Ok(Name { path, ends: Ends::parse(rest).map_err(bad)? })
+        let ends = match role {
+            Role::Whole => Ends::parse(rest),
+            Role::Tester | Role::Device => Ends::parse_alone(rest),
+        };
+        Ok(Name { path, ends: ends.map_err(bad)? })
     }
 }
 
@@ -61,9 +67,17 @@ pub enum Ends {
         /// The interface under test.
         device: String,
     },
+    /// The interface of half a testbed; the other one is on another host.
+    Alone(String),
 }
 
 impl Ends {
+    fn parse_alone(text: &str) -> Result<Ends, String> {
+        check(text)
+            .map_err(|reason| format!("`{text}` {reason}; give one, such as `linux:eth0`"))?;
+        Ok(Ends::Alone(text.to_owned()))
+    }
+
     fn parse(text: &str) -> Result<Ends, String> {
         if text == "veth" {
             return Ok(Ends::Veth);
@@ -110,13 +124,31 @@ mod tests {
     #[test]
     fn a_pair_of_our_own_and_two_named_interfaces_are_read() {
         let of = |path, ends| Name { path, ends };
-        assert_eq!(Name::parse("linux:veth").unwrap(), of(Path::Packet, Ends::Veth));
-        assert_eq!(Name::parse("linux-xdp:veth").unwrap(), of(Path::Xdp, Ends::Veth));
-        assert_eq!(Name::parse("linux-tc:veth").unwrap(), of(Path::Tc, Ends::Veth));
+        assert_eq!(Name::parse("linux:veth", Role::Whole).unwrap(), of(Path::Packet, Ends::Veth));
+        assert_eq!(Name::parse("linux-xdp:veth", Role::Whole).unwrap(), of(Path::Xdp, Ends::Veth));
+        assert_eq!(Name::parse("linux-tc:veth", Role::Whole).unwrap(), of(Path::Tc, Ends::Veth));
         let named = || Ends::Named { tester: "eth0".into(), device: "enp1s0f0".into() };
-        assert_eq!(Name::parse("linux:eth0,enp1s0f0").unwrap(), of(Path::Packet, named()));
-        assert_eq!(Name::parse("linux-xdp:eth0,enp1s0f0").unwrap(), of(Path::Xdp, named()));
+        assert_eq!(
+            Name::parse("linux:eth0,enp1s0f0", Role::Whole).unwrap(),
+            of(Path::Packet, named())
+        );
+        assert_eq!(
+            Name::parse("linux-xdp:eth0,enp1s0f0", Role::Whole).unwrap(),
+            of(Path::Xdp, named())
+        );
         assert!(Name::is_one("linux-xdp:a,b") && !Name::is_one("linuxes:a,b"));
+    }
+
+    #[test]
+    fn half_a_testbed_has_one_interface() {
+        for role in [Role::Tester, Role::Device] {
+            let alone = Name { path: Path::Xdp, ends: Ends::Alone("eth0".into()) };
+            assert_eq!(Name::parse("linux-xdp:eth0", role).unwrap(), alone);
+            for text in ["linux:", "linux:../x"] {
+                let error = Name::parse(text, role).unwrap_err().to_string();
+                assert!(error.ends_with("give one, such as `linux:eth0`"), "{error}");
+            }
+        }
     }
 
     #[test]
@@ -136,7 +168,7 @@ mod tests {
             ("veth", "must start with `linux:`, `linux-xdp:` or `linux-tc:`"),
         ] {
             let bad = DeviceError::BadName { text: text.into(), reason: reason.into() };
-            assert_eq!(Name::parse(text), Err(bad));
+            assert_eq!(Name::parse(text, Role::Whole), Err(bad));
         }
     }
 }

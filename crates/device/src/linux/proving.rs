@@ -11,16 +11,20 @@ use niclab_nic::rule::item::{Image, Item, ItemMatch};
 use niclab_nic::rule::{Action, Pattern, Rule};
 
 use super::ethtool::flow::ANYWHERE;
-use super::rings::{Function, Rings};
+use super::rings::{Function, Rings, TesterRings};
 use super::rules::{self, RuleTable};
 use crate::control::Patterns;
 use crate::face::{DeviceError, ProofResult, RuleBlock, RuleProof};
 use crate::proof;
 use crate::rule_case::{FrameExit, FrameMark, RuleDenial, WrittenRule};
 use crate::rule_port::{RulePort, TakeFrame};
+use crate::two_hosts::FarLink;
 
 /// How long a frame is waited for that may not come.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The same where each look asks another host.
+const LOOK_FAR: Duration = Duration::from_millis(100);
 
 /// The kinds of rules that were tried, and the number of the next frame.
 #[derive(Default)]
@@ -60,7 +64,7 @@ impl Proofs {
     pub(super) fn prove<P: RuleTable>(
         &mut self,
         table: &mut P,
-        rings: &mut Rings,
+        (rings, far): (&mut Rings, Option<FarLink>),
         (block, actions): (&RuleBlock, &[Action]),
     ) -> Result<RuleProof, DeviceError> {
         let items = Patterns::of(block)?.items(0, false);
@@ -75,7 +79,7 @@ impl Proofs {
                 ProofResult::NotTried("frames of AF_XDP cannot be looked at one by one".into())
             }
             ([Action::Drop | Action::Queue(_)], _) => {
-                let mut port = TablePort::new(table, rings);
+                let mut port = TablePort::new(table, rings, far);
                 let result = proof::prove(&mut port, &rule, &mut self.next)?;
                 port.left_behind()?;
                 result
@@ -97,6 +101,8 @@ pub(super) fn fault(proof: &RuleProof) -> Option<DeviceError> {
 pub(super) struct TablePort<'t, P> {
     table: &'t mut P,
     rings: &'t mut Rings,
+    /// The tester's host, where that is another one.
+    far: Option<FarLink>,
     /// Places of the rules that are there, and their priorities, oldest first.
     made: Vec<(u32, u32)>,
     /// What is said against the first rule that cannot be taken out.
@@ -104,8 +110,12 @@ pub(super) struct TablePort<'t, P> {
 }
 
 impl<'t, P: RuleTable> TablePort<'t, P> {
-    pub(super) fn new(table: &'t mut P, rings: &'t mut Rings) -> TablePort<'t, P> {
-        TablePort { table, rings, made: Vec::new(), left: None }
+    pub(super) fn new(
+        table: &'t mut P,
+        rings: &'t mut Rings,
+        far: Option<FarLink>,
+    ) -> TablePort<'t, P> {
+        TablePort { table, rings, far, made: Vec::new(), left: None }
     }
 
     /// # Errors
@@ -188,7 +198,10 @@ impl<P: RuleTable> RulePort for TablePort<'_, P> {
     }
 
     fn send(&mut self, frame: &[u8]) -> Result<bool, DeviceError> {
-        let outlet = &mut self.rings.outlet;
+        if let Some(far) = &self.far {
+            return far.borrow_mut().send(frame);
+        }
+        let Some(TesterRings { outlet, .. }) = &mut self.rings.tester else { return Ok(false) };
         if outlet.reserve(1) == 0 {
             return Ok(false);
         }
@@ -198,19 +211,26 @@ impl<P: RuleTable> RulePort for TablePort<'_, P> {
     }
 
     fn receive(&mut self, take: &mut TakeFrame<'_>) -> Result<(), DeviceError> {
-        let Rings { function, inlet, .. } = &mut *self.rings;
+        let Rings { function, tester } = &mut *self.rings;
         match function {
             Function::Packet(function) => function.take_frames(take),
             Function::Xdp(_) => return Err(DeviceError::lacks("frames of AF_XDP one by one")),
         }
-        for at in 0..inlet.poll() {
-            take(FrameExit::Tester, inlet.frame(at), FrameMark::Unknown);
+        if let Some(TesterRings { inlet, .. }) = tester {
+            for at in 0..inlet.poll() {
+                take(FrameExit::Tester, inlet.frame(at), FrameMark::Unknown);
+            }
+            inlet.release();
         }
-        inlet.release();
+        if let Some(far) = &self.far {
+            for frame in far.borrow_mut().receive()? {
+                take(FrameExit::Tester, &frame, FrameMark::Unknown);
+            }
+        }
         Ok(())
     }
 
     fn look(&self) -> Duration {
-        LOOK
+        if self.far.is_some() { LOOK_FAR } else { LOOK }
     }
 }

@@ -29,7 +29,9 @@ impl TxRing {
 
 impl Outlet for TxRing {
     /// A veth pair carries a frame through to the other side within the send call.
-    const FRAME_NS: u64 = 4_000;
+    fn frame_ns(&self) -> u64 {
+        4_000
+    }
 
     fn frame_len_max(&self) -> u16 {
         self.0.frame_len_max()

@@ -13,7 +13,7 @@ use super::name::Path;
 use super::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TxRing};
 use super::{End, RIGHTS, refused};
 use crate::face::DeviceError;
-use crate::pair::DeviceSide;
+use crate::pair::{DeviceSide, ShowFrame};
 
 /// Slots of the rings of several queues, at least.
 const QUEUE_SLOTS_MIN: usize = 512;
@@ -36,9 +36,37 @@ pub(super) struct RingShape {
 
 /// The rings of both ends.
 pub(super) struct Rings {
+    /// Those of generator and sink, where the tester is on this host.
+    pub tester: Option<TesterRings>,
+    pub function: Function,
+}
+
+/// The rings of generator and sink.
+pub(super) struct TesterRings {
     pub outlet: TxRing,
     pub inlet: RxRing,
-    pub function: Function,
+}
+
+impl TesterRings {
+    /// Opens those for frames of at most so many bytes with FCS. Where it spreads, the kernel
+    /// chooses the queue of each flow.
+    pub(super) fn open(
+        tester: &End,
+        frame_len_max: u16,
+        spreads: bool,
+    ) -> Result<TesterRings, DeviceError> {
+        let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
+        tester.within("opening AF_PACKET rings on", |link| {
+            // Of a veth pair the queue that sends is the queue that receives.
+            let tx = if spreads { TxRing::open_spread } else { TxRing::open };
+            Ok(TesterRings { inlet: RxRing::open(link, len, SINK_SLOTS)?, outlet: tx(link, len)? })
+        })
+    }
+
+    /// Throws away what has arrived so far.
+    pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
+        self.inlet.drain().map_err(|e| refused("emptying the rings", &e))
+    }
 }
 
 /// The function under test, by its path.
@@ -48,15 +76,20 @@ pub(super) enum Function {
 }
 
 impl Rings {
-    pub(super) fn open(tester: &End, device: &End, shape: RingShape) -> Result<Rings, DeviceError> {
+    pub(super) fn open(
+        tester: Option<&End>,
+        device: &End,
+        shape: RingShape,
+    ) -> Result<Rings, DeviceError> {
         let len = usize::from(shape.frame_len_max.saturating_sub(FCS_LEN));
-        let spreads = shape.queues > 1 && tester.link.is_veth();
         let what = "opening AF_PACKET rings on";
-        let (inlet, outlet) = tester.within(what, |link| {
-            // Of a veth pair the queue that sends is the queue that receives.
-            let tx = if spreads { TxRing::open_spread } else { TxRing::open };
-            Ok((RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?))
-        })?;
+        let tester = match tester {
+            None => None,
+            Some(tester) => {
+                let spreads = shape.queues > 1 && tester.link.is_veth();
+                Some(TesterRings::open(tester, shape.frame_len_max, spreads)?)
+            }
+        };
         let function = match shape.path {
             Path::Packet | Path::Tc => {
                 Function::Packet(device.within(what, |link| packet(link, shape, len))?)
@@ -67,7 +100,7 @@ impl Rings {
                 Function::Xdp(Box::new(opened.map_err(of_port)?))
             }
         };
-        Ok(Rings { outlet, inlet, function })
+        Ok(Rings { tester, function })
     }
 
     /// Throws away what has arrived so far.
@@ -76,8 +109,8 @@ impl Rings {
             Function::Packet(function) => function.rx.iter_mut().try_for_each(RxRing::drain),
             Function::Xdp(function) => function.drain(),
         };
-        let drained = function.and_then(|()| self.inlet.drain());
-        drained.map_err(|e| refused("emptying the rings", &e))
+        function.map_err(|e| refused("emptying the rings", &e))?;
+        self.tester.as_mut().map_or(Ok(()), TesterRings::drain)
     }
 }
 
@@ -156,7 +189,9 @@ impl Function {
 }
 
 impl DeviceSide for Function {
-    const FRAME_NS: u64 = FRAME_NS;
+    fn frame_ns(&self) -> u64 {
+        FRAME_NS
+    }
 
     fn queues(&self) -> u16 {
         match self {
@@ -177,6 +212,13 @@ impl DeviceSide for Function {
         match self {
             Function::Packet(function) => function.turn(counters),
             Function::Xdp(function) => function.turn(counters),
+        }
+    }
+
+    fn turn_shown(&mut self, show: &mut ShowFrame<'_>) -> usize {
+        match self {
+            Function::Packet(function) => function.turn_shown(show),
+            Function::Xdp(function) => function.turn_shown(show),
         }
     }
 

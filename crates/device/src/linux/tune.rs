@@ -11,6 +11,7 @@ use super::name::{Ends, Name};
 use super::note::{Note, NoteContent, NoteKind};
 use super::refused;
 use crate::face::{DeviceError, Fact};
+use crate::two_hosts::Role;
 use crate::{address, peer};
 
 /// Notes of it.
@@ -70,10 +71,10 @@ pub fn interfaces(device: &str) -> Result<Vec<String>, DeviceError> {
     if device.starts_with("peer:") {
         return Ok(toward(peer::of_device(device)?)?.into_iter().collect());
     }
-    let name = Name::is_one(device).then(|| Name::parse(device)).transpose()?;
+    let name = Name::is_one(device).then(|| Name::parse(device, Role::Whole)).transpose()?;
     match name.map(|name| name.ends) {
         Some(Ends::Named { tester, device }) => Ok(vec![tester, device]),
-        Some(Ends::Veth) | None => Ok(Vec::new()),
+        Some(Ends::Veth | Ends::Alone(_)) | None => Ok(Vec::new()),
     }
 }
 

@@ -131,7 +131,7 @@ fn an_interface_that_goes_in_a_trial_is_a_broken_device_and_no_loss() {
     else {
         return;
     };
-    let mut bed = match linux::LinuxBed::open("linux-xdp:veth") {
+    let mut bed = match linux::LinuxBed::open("linux-xdp:veth", None) {
         Ok(bed) => bed,
         Err(error) => return println!("SKIP: {error}"),
     };

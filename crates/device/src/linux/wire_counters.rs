@@ -6,11 +6,11 @@ use super::name::Path;
 use super::{End, flower};
 use crate::LoadObservation;
 use crate::face::DeviceError;
-use crate::pair::judge_refused;
+use crate::two_hosts::{DeviceObservation, InterfaceCounts, balance_interface};
 
 /// Counters of both interfaces at one moment.
 pub(super) struct WireCounters {
-    tester: LinkCounters,
+    tester: Option<LinkCounters>,
     device: LinkCounters,
     /// The driver's own counters of the interface under test.
     statistics: Statistics,
@@ -20,11 +20,15 @@ pub(super) struct WireCounters {
 }
 
 impl WireCounters {
-    pub(super) fn now(path: Path, tester: &End, device: &End) -> Result<WireCounters, DeviceError> {
+    pub(super) fn now(
+        path: Path,
+        tester: Option<&End>,
+        device: &End,
+    ) -> Result<WireCounters, DeviceError> {
         let statistics = Statistics::of(device);
         let filtered = (path == Path::Tc).then(|| filtered(device)).transpose()?;
-        let (tester, device) = (tester.counters()?, device.counters()?);
-        Ok(WireCounters { tester, device, statistics, filtered })
+        let tester = tester.map(End::counters).transpose()?;
+        Ok(WireCounters { tester, device: device.counters()?, statistics, filtered })
     }
 
     /// Enters what was counted since into an observation, and balances it. `sink_missed` frames
@@ -35,24 +39,43 @@ impl WireCounters {
         sink_missed: u64,
         (tester, device): (&End, &End),
     ) -> Result<(), DeviceError> {
-        let mut interface = device.counters()?.since(&self.device);
-        let sent = tester.counters()?.since(&self.tester);
-        let statistics = Statistics::of(device).since(&self.statistics);
-        if tester.link.is_veth() {
+        let sent = match &self.tester {
+            Some(before) => tester.counters()?.since(before),
+            None => LinkCounters::default(),
+        };
+        let function = observation.device.take().unwrap_or_default();
+        let mut served = DeviceObservation { function, ..DeviceObservation::default() };
+        self.enter(&mut served, device)?;
+        observation.device = Some(served.function);
+        if served.is_veth {
             // The ring of the far end was full: it has no counter of its own for that.
-            interface.rx_missed += sent.tx_dropped;
+            served.interface.rx_missed += sent.tx_dropped;
         }
-        if let Some((before, counters)) = self.filtered.zip(observation.device.as_mut()) {
+        balance_interface(observation, served.interface, sink_missed);
+        if let Some(device) = &mut observation.device {
+            device.statistics = served.statistics;
+        }
+        Ok(())
+    }
+
+    /// Enters what the interface under test has counted since.
+    pub(super) fn enter(
+        self,
+        observation: &mut DeviceObservation,
+        device: &End,
+    ) -> Result<(), DeviceError> {
+        let LinkCounters { rx_frames, tx_frames, rx_missed, tx_dropped, .. } =
+            device.counters()?.since(&self.device);
+        observation.interface = InterfaceCounts { rx_frames, tx_frames, rx_missed, tx_dropped };
+        observation.is_veth = device.link.is_veth();
+        observation.statistics = Statistics::of(device).since(&self.statistics);
+        if let Some(before) = self.filtered {
             let drops = u64::from(filtered(device)?.wrapping_sub(before));
-            counters.rule_drops = drops;
+            observation.function.rule_drops = drops;
             // They were at no queue: they count as queue 0's.
-            if let Some(first) = counters.queues.first_mut() {
+            if let Some(first) = observation.function.queues.first_mut() {
                 first.rx_frames += drops;
             }
-        }
-        balance(observation, interface, sink_missed);
-        if let Some(device) = &mut observation.device {
-            device.statistics = statistics;
         }
         Ok(())
     }
@@ -61,40 +84,4 @@ impl WireCounters {
 /// Frames that filters of an interface's ingress have dropped so far; the number wraps.
 fn filtered(device: &End) -> Result<u32, DeviceError> {
     device.within("reading the drops of filters of", flower::dropped)
-}
-
-/// Balances the counters, and holds those of the interface against those of the function.
-fn balance(observation: &mut LoadObservation, interface: LinkCounters, sink_missed: u64) {
-    let Some(device) = &mut observation.device else {
-        return;
-    };
-    // Of the whole trial: those of the warm-up are no loss of the measured part.
-    let rx_missed = observation.rx_missed + interface.rx_missed;
-    observation.rx_missed = rx_missed.min(observation.lost);
-    device.rx_missed += interface.rx_missed;
-    // The interface also counts what its socket had no room for; what the wire refused it does not.
-    let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
-    let function = device.total();
-    observation.balance(sink_missed);
-    judge_refused(observation);
-    let pairs = [
-        ("received", interface.rx_frames, function.rx_frames + socket_missed),
-        ("sent", interface.tx_frames, function.tx_frames),
-    ];
-    for (what, by_interface, by_function) in pairs {
-        if by_interface != by_function {
-            observation.honesty.balanced = false;
-            observation.honesty.reasons.push(format!(
-                "the interface {what} {by_interface} frames, its socket {by_function}"
-            ));
-        }
-    }
-    if socket_missed > 0 {
-        let reason = format!(
-            "{socket_missed} frames were lost at the socket of the device's \
-            interface, {} in the interface",
-            interface.rx_missed
-        );
-        observation.honesty.reasons.push(reason);
-    }
 }

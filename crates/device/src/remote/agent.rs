@@ -1,16 +1,19 @@
 //! The agent: opens a device of its host, and answers for it on standard output.
 
-use std::io::{self, BufRead, Write};
+use std::cell::RefCell;
+use std::io::{self, BufRead};
 use std::process;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use super::files::KeptFiles;
 use super::name::is_remote;
-use super::protocol::{AgentAnswer, AgentRequest, Greeting, Opened, VERSION};
+use super::protocol::{AgentAnswer, AgentRequest, Greeting, OpenDevice, Opened, VERSION};
 use crate::face::{DeviceError, HostEnvironment, Testbed};
+use crate::two_hosts::{Caller, FarLink, RequestLine, write_line};
 
 /// How often the agent shows that it works on a request.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
@@ -27,21 +30,19 @@ const END_MAX: Duration = Duration::from_secs(10);
 /// # Errors
 /// Of standard output; a request that cannot be read.
 pub fn serve(environment: impl Fn() -> HostEnvironment, ended: Receiver<()>) -> io::Result<()> {
-    let output = Mutex::new(io::stdout());
-    write(&output, &Greeting { niclab_agent: VERSION.to_owned() })?;
-    let requests = requests(ended);
-    let (mut bed, mut files) = (None, KeptFiles::default());
+    let output = Arc::new(Mutex::new(io::stdout()));
+    write_line(&output, &Greeting { niclab_agent: VERSION.to_owned() })?;
+    let requests = Rc::new(requests(ended));
+    let caller = Caller::new(Rc::clone(&requests), Arc::clone(&output));
+    let far: FarLink = Rc::new(RefCell::new(caller));
+    let mut agent = Agent { bed: None, files: KeptFiles::default(), far };
     while let Ok(Some(request)) = requests.recv() {
         let request = serde_json::from_str(&request?)?;
-        let answer =
-            while_signs(&output, || answer((&mut bed, &mut files), request, &environment))?;
-        write(&output, &answer.unwrap_or_else(AgentAnswer::Refused))?;
+        let answer = while_signs(&output, || agent.answer(request, &environment))?;
+        write_line(&output, &answer.unwrap_or_else(AgentAnswer::Refused))?;
     }
     Ok(())
 }
-
-/// A line of standard input; `None` is its end, or the end that was asked for.
-type RequestLine = Option<io::Result<String>>;
 
 /// The lines of standard input.
 fn requests(ended: Receiver<()>) -> Receiver<RequestLine> {
@@ -70,14 +71,6 @@ fn end(lines: &Sender<RequestLine>) {
     process::exit(0);
 }
 
-fn write(output: &Mutex<io::Stdout>, line: &impl serde::Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_string(line)?;
-    text.push('\n');
-    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-    output.write_all(text.as_bytes())?;
-    output.flush()
-}
-
 /// Works while another thread shows that it does.
 fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::Result<T> {
     let (done, waits) = channel::<()>();
@@ -85,7 +78,7 @@ fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::R
         thread::Builder::new().name("signs".to_owned()).spawn_scoped(scope, move || {
             while waits.recv_timeout(SIGN_EVERY) == Err(RecvTimeoutError::Timeout) {
                 // Where nobody reads any more, the input has ended too.
-                let _ = write(output, &AgentAnswer::Working);
+                let _ = write_line(output, &AgentAnswer::Working);
             }
         })?;
         let result = work();
@@ -94,44 +87,64 @@ fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::R
     })
 }
 
-fn answer(
-    (bed, files): (&mut Option<Box<dyn Testbed>>, &mut KeptFiles),
-    request: AgentRequest,
-    environment: &impl Fn() -> HostEnvironment,
-) -> Result<AgentAnswer, DeviceError> {
-    let early = || DeviceError::Broken {
-        device: "agent".into(),
-        reason: "asked before a device was opened".into(),
-    };
-    match request {
-        AgentRequest::Open(name) => {
-            *bed = None;
-            if is_remote(&name) {
-                let reason = "an agent opens devices of its own host alone".to_owned();
-                return Err(DeviceError::BadName { text: name, reason });
+/// The device that is open, and what it needs.
+struct Agent {
+    bed: Option<Box<dyn Testbed>>,
+    files: KeptFiles,
+    far: FarLink,
+}
+
+impl Agent {
+    fn bed(&mut self) -> Result<&mut Box<dyn Testbed>, DeviceError> {
+        let reason = "asked before a device was opened".to_owned();
+        self.bed.as_mut().ok_or(DeviceError::Broken { device: "agent".into(), reason })
+    }
+
+    fn open(
+        &mut self,
+        OpenDevice { name, role }: OpenDevice,
+        environment: &impl Fn() -> HostEnvironment,
+    ) -> Result<AgentAnswer, DeviceError> {
+        self.bed = None;
+        if is_remote(&name) {
+            let reason = "an agent opens devices of its own host alone".to_owned();
+            return Err(DeviceError::BadName { text: name, reason });
+        }
+        let environment = environment();
+        let bed = crate::open_half(&name, role, Rc::clone(&self.far))?;
+        let about = self.bed.insert(bed).about().clone();
+        Ok(AgentAnswer::Opened(Box::new(Opened { about, environment })))
+    }
+
+    fn answer(
+        &mut self,
+        request: AgentRequest,
+        environment: &impl Fn() -> HostEnvironment,
+    ) -> Result<AgentAnswer, DeviceError> {
+        let broken = |reason: String| DeviceError::Broken { device: "agent".into(), reason };
+        match request {
+            AgentRequest::Open(device) => self.open(device, environment),
+            AgentRequest::Keep(part) => match self.files.keep(&part) {
+                Ok(()) => Ok(AgentAnswer::Kept),
+                Err(e) => Err(broken(format!("keeping a copy of {}: {e}", part.path.display()))),
+            },
+            AgentRequest::Setup(mut setup) => {
+                self.files.place_setup(&mut setup);
+                self.bed()?.setup(&setup).map(AgentAnswer::Ready)
             }
-            let environment = environment();
-            let about = bed.insert(crate::open(&name)?).about().clone();
-            Ok(AgentAnswer::Opened(Box::new(Opened { about, environment })))
-        }
-        AgentRequest::Keep(part) => match files.keep(&part) {
-            Ok(()) => Ok(AgentAnswer::Kept),
-            Err(error) => Err(DeviceError::Broken {
-                device: "agent".into(),
-                reason: format!("keeping a copy of {}: {error}", part.path.display()),
-            }),
-        },
-        AgentRequest::Setup(mut setup) => {
-            files.place_setup(&mut setup);
-            bed.as_mut().ok_or_else(early)?.setup(&setup).map(AgentAnswer::Ready)
-        }
-        AgentRequest::Measure(mut task) => {
-            files.place_task(&mut task);
-            let observation = bed.as_mut().ok_or_else(early)?.measure(&task)?;
-            Ok(AgentAnswer::Observed(Box::new(observation)))
-        }
-        AgentRequest::TryRules(cases) => {
-            bed.as_mut().ok_or_else(early)?.try_rules(&cases).map(AgentAnswer::Tried)
+            AgentRequest::Measure(mut task) => {
+                self.files.place_task(&mut task);
+                let observation = self.bed()?.measure(&task)?;
+                Ok(AgentAnswer::Observed(Box::new(observation)))
+            }
+            AgentRequest::TryRules(cases) => self.bed()?.try_rules(&cases).map(AgentAnswer::Tried),
+            AgentRequest::MeasureHalf(mut task) => {
+                self.files.place_half(&mut task);
+                self.bed()?.measure_half(&task).map(AgentAnswer::Half)
+            }
+            AgentRequest::Far(_) | AgentRequest::Signal(_) => {
+                Err(broken("an answer or a signal that nobody waits for".to_owned()))
+            }
         }
     }
 }

@@ -9,8 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::protocol::FilePart;
+use crate::Load;
 use crate::face::{DeviceError, RuleBlock, Setup, Task};
 use crate::scratch::Scratch;
+use crate::two_hosts::HalfTask;
 
 /// Bytes of a file that go into one request.
 const PART_LEN: usize = 1 << 20;
@@ -23,10 +25,15 @@ pub(super) fn of_setup(setup: &Setup) -> impl Iterator<Item = &Path> {
     })
 }
 
+/// The file that a load names.
+pub(super) fn of_load(load: &Load) -> Option<&Path> {
+    load.trace.as_deref()
+}
+
 /// The file that a task names.
 pub(super) fn of_task(task: &Task) -> Option<&Path> {
     match task {
-        Task::Load { load, .. } => load.trace.as_deref(),
+        Task::Load { load, .. } => of_load(load),
         _ => None,
     }
 }
@@ -117,6 +124,15 @@ impl KeptFiles {
     /// Lets a task name the copy.
     pub(super) fn place_task(&self, task: &mut Task) {
         if let Task::Load { load, .. } = task
+            && let Some(path) = &mut load.trace
+        {
+            self.place(path);
+        }
+    }
+
+    /// The same of half a testbed.
+    pub(super) fn place_half(&self, task: &mut HalfTask) {
+        if let HalfTask::Offer { load, .. } | HalfTask::Serve { load, .. } = task
             && let Some(path) = &mut load.trace
         {
             self.place(path);

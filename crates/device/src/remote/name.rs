@@ -7,6 +7,8 @@ use crate::face::DeviceError;
 /// How the agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AgentPlace {
+    /// This host, for half a testbed.
+    Here,
     /// By the system's ssh, which has this destination: `ssh://[USER@]HOST[:PORT]`.
     Ssh(String),
     /// By a command of the shell, such as `ip netns exec b`, behind which the agent's command is
@@ -23,16 +25,49 @@ pub(super) struct Name {
     pub device: String,
 }
 
+/// What the halves of a testbed are written between, the tester first.
+const HALVES: &str = " -> ";
+
+/// This host, in the name of half a testbed.
+const HERE: &str = "local=";
+
 /// Prefixes of names that begin with a place.
 const SSH: &str = "ssh://";
 const EXEC: &str = "exec:";
 
-/// Whether a name begins with a place.
+/// Whether a name is that of a device on another host, or of a testbed of two hosts.
 pub fn is_remote(name: &str) -> bool {
-    name.starts_with(SSH) || name.starts_with(EXEC)
+    name.starts_with(SSH) || name.starts_with(EXEC) || halves(name).is_some()
+}
+
+/// The halves of a testbed of two hosts: tester and device.
+pub(super) fn halves(name: &str) -> Option<(&str, &str)> {
+    name.split_once(HALVES)
+}
+
+/// The name of a testbed of two hosts.
+pub fn of_halves(tester: &str, device: &str) -> String {
+    format!("{tester}{HALVES}{device}")
 }
 
 impl Name {
+    /// The name of half a testbed, which may be on this host.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadName`].
+    pub(super) fn parse_half(name: &str) -> Result<Name, DeviceError> {
+        match name.strip_prefix(HERE) {
+            Some(device) => Ok(Name { place: AgentPlace::Here, device: device.to_owned() }),
+            None if name.starts_with(SSH) || name.starts_with(EXEC) => Name::parse(name),
+            None => Err(DeviceError::BadName {
+                text: name.to_owned(),
+                reason: "give its host: `local=linux:eth0`, `ssh://dut=linux:eth0` or \
+                         `exec:COMMAND=linux:eth0`"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// # Errors
     /// [`DeviceError::BadName`].
     pub(super) fn parse(name: &str) -> Result<Name, DeviceError> {
@@ -79,6 +114,7 @@ fn no_chain(
 impl fmt::Display for AgentPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            AgentPlace::Here => f.write_str("local"),
             AgentPlace::Ssh(destination) => f.write_str(destination),
             AgentPlace::Exec(command) => write!(f, "{EXEC}{command}"),
         }

@@ -12,6 +12,9 @@ use crate::face::{
     DeviceError, DeviceInfo, HostEnvironment, Observation, Setup, SetupReport, Task,
 };
 use crate::rule_case::{RuleCases, RuleCasesObservation};
+use crate::two_hosts::{
+    FarAnswer, FarRequest, HalfObservation, HalfTask, Role, ServeNotice, ServeSignal,
+};
 
 /// The agent's first line. What a login shell writes before it is passed over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +30,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRequest {
-    /// Open the device of this name, in the place of one that is open.
-    Open(String),
+    /// Open a device, in the place of one that is open.
+    Open(OpenDevice),
     /// Keep a part of a file that set-ups or loads name.
     Keep(FilePart),
     /// [`crate::Testbed::setup`].
@@ -37,6 +40,22 @@ pub enum AgentRequest {
     Measure(Task),
     /// [`crate::Testbed::try_rules`].
     TryRules(RuleCases),
+    /// [`crate::Testbed::measure_half`].
+    MeasureHalf(HalfTask),
+    /// To an [`AgentAnswer::Ask`].
+    Far(FarAnswer),
+    /// While the agent carries out [`HalfTask::Serve`].
+    Signal(ServeSignal),
+}
+
+/// A device to open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenDevice {
+    /// Its name.
+    pub name: String,
+    /// The part of a testbed that it is.
+    #[serde(default)]
+    pub role: Role,
 }
 
 /// A part of a file of the host that asks; the next part of the same file goes behind it.
@@ -56,6 +75,12 @@ pub struct FilePart {
 pub enum AgentAnswer {
     /// To none: the agent still works on the request.
     Working,
+    /// To none: the device's half needs the tester.
+    Ask(FarRequest),
+    /// To none, or to an [`AgentRequest::Signal`], while it carries out [`HalfTask::Serve`].
+    Notice(ServeNotice),
+    /// To [`AgentRequest::MeasureHalf`].
+    Half(HalfObservation),
     /// To [`AgentRequest::Open`].
     Opened(Box<Opened>),
     /// To [`AgentRequest::Keep`].

@@ -1,7 +1,16 @@
 //! Agents that are scripts of the shell: greetings, answers, ends.
 
+use std::fs;
+
+use super::protocol::VERSION;
 use super::*;
+use crate::face::Fact;
 use crate::face::{Function, Receive};
+
+/// Agents that are installed.
+fn here() -> AgentStart {
+    AgentStart { program: "/nowhere/niclab".into(), deploy: false }
+}
 
 /// The error of opening `soft` at a script of the shell that stands for the agent.
 fn refusal(script: &str, start: &AgentStart) -> String {
@@ -15,7 +24,7 @@ fn refusal(script: &str, start: &AgentStart) -> String {
 
 /// The same without the words that name the agent.
 fn of_agent(script: &str) -> String {
-    let refusal = refusal(script, &AgentStart::default());
+    let refusal = refusal(script, &here());
     refusal.strip_prefix("its agent ").unwrap_or_else(|| panic!("{refusal}")).to_owned()
 }
 
@@ -29,7 +38,7 @@ fn an_agent_that_cannot_be_started_has_a_remedy() {
     );
     assert!(of_agent("exit 3").starts_with("ended: exit status: 3"));
     assert!(of_agent("kill -9 $$").starts_with("ended: signal: 9"));
-    let absent = AgentStart { deployed: Some("/nowhere/niclab".into()) };
+    let absent = AgentStart { program: "/nowhere/niclab".into(), deploy: true };
     let error = refusal("exit 0", &absent);
     assert_eq!(error, "/nowhere/niclab: No such file or directory (os error 2)");
 }
@@ -75,7 +84,7 @@ fn an_agent_that_works_is_waited_for_and_its_host_is_a_fact() {
     let working = format!("\"working\"'; echo '{}", opened());
     let script = answering(&[&working]);
     let name = format!("exec:sh -c \"{script}; cat\"=soft");
-    let bed = open(&name, &AgentStart::default()).map_err(|error| error.to_string()).unwrap();
+    let bed = open(&name, &here()).map_err(|error| error.to_string()).unwrap();
     assert_eq!(bed.about().name, name);
     assert_eq!(
         bed.about().facts,
@@ -96,7 +105,7 @@ fn answers_to_other_requests_and_garbage_end_the_agent() {
 fn an_error_of_the_other_host_says_so() {
     let absent = r#"{"refused":{"absent":{"what":"interface eth9","remedy":"look"}}}"#;
     let name = format!("exec:sh -c \"{}; cat\"=soft", answering(&[absent]));
-    let error = open(&name, &AgentStart::default()).map(|bed| bed.about().clone()).unwrap_err();
+    let error = open(&name, &here()).map(|bed| bed.about().clone()).unwrap_err();
     let error = error.to_string();
     assert!(error.starts_with("on exec:sh"), "{error}");
     assert!(error.ends_with(": interface eth9 not found: look"), "{error}");
@@ -108,7 +117,7 @@ fn an_agent_that_dies_is_started_again_by_the_next_set_up() {
     let count = place.path().join("count");
     let script = format!("echo >>{}; {}", count.display(), answering(&[&opened()]));
     let name = format!("exec:sh -c \"{script}; read line\"=soft");
-    let mut bed = open(&name, &AgentStart::default()).map_err(|e| e.to_string()).unwrap();
+    let mut bed = open(&name, &here()).map_err(|e| e.to_string()).unwrap();
     let setup = Setup {
         rules: Vec::new(),
         queues: 1,

@@ -1,0 +1,149 @@
+//! Generator and sink of the tester's half, on whatever port.
+
+use std::time::Duration;
+
+use niclab_load::clock::Clock;
+use niclab_load::drive;
+use niclab_load::rings::{BURST, Inlet, MeasuredPart, Outlet};
+
+use super::{ExchangedFrames, MarkedTrips, Marker, MarkerTrip};
+use crate::cores::Pinned;
+use crate::face::DeviceError;
+use crate::pair::{LAST_TURNS_MAX, count_late};
+use crate::{Load, LoadObservation};
+
+/// How long a marker is waited for.
+const MARKER_MAX: Duration = Duration::from_millis(20);
+
+/// So many markers are sent where none comes back.
+const LOST_MAX: u64 = 4;
+
+/// MAC addresses of markers, as those of the load's frames.
+const TESTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const DEVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// Frames that one exchange takes at most, so that no answer is too long.
+const EXCHANGED_MAX: usize = 4096;
+
+/// The two ends of the tester's port.
+pub struct TesterEnds<'a, O, I> {
+    /// The generator's.
+    pub outlet: &'a mut O,
+    /// The sink's.
+    pub inlet: &'a mut I,
+    /// The core of both.
+    pub core: u32,
+}
+
+impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
+    /// Waits for the beginning of a load, offers it, and takes what comes back. With the time at
+    /// which the measured part began, by this host's clock, nanoseconds.
+    ///
+    /// # Errors
+    /// [`DeviceError::BadLoad`], also where `start_ns` is over.
+    pub fn offer(
+        &mut self,
+        load: &Load,
+        start_ns: u64,
+        depth: u32,
+    ) -> Result<(LoadObservation, u64), DeviceError> {
+        let clock = Clock::new();
+        if clock.now_ns() >= start_ns {
+            let reason = "start_ns: it is over; give a later one".to_owned();
+            return Err(DeviceError::BadLoad { reason });
+        }
+        let _pinned = Pinned::to(self.core);
+        while clock.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
+        let mut opened = Opened(0);
+        let driven = drive(load, depth, self.outlet, &mut *self.inlet, &mut opened);
+        let mut load = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
+        count_late(&mut load, self.inlet);
+        Ok((load, opened.0))
+    }
+
+    /// Sends markers, each when the one before is back or lost. `next` is the number of the next.
+    /// None of them may come back, for instance where a rule drops all frames: it gives up early
+    /// then.
+    pub fn mark(&mut self, count: u32, next: &mut u64) -> MarkedTrips {
+        let clock = Clock::new();
+        let _pinned = Pinned::to(self.core);
+        let mut marked = MarkedTrips::default();
+        for _ in 0..count {
+            if marked.sent >= LOST_MAX && marked.trips.is_empty() {
+                break;
+            }
+            let number = *next;
+            *next += 1;
+            let sent_ns = clock.now_ns();
+            if !self.send(&Marker { number }.frame(DEVICE_MAC, TESTER_MAC)) {
+                continue;
+            }
+            marked.sent += 1;
+            let until_ns = sent_ns + MARKER_MAX.as_nanos() as u64;
+            let mut received_ns = None;
+            while received_ns.is_none() && clock.now_ns() < until_ns {
+                self.receive(|frame| {
+                    if Marker::of_frame(frame) == Some(Marker { number }) {
+                        received_ns = Some(clock.now_ns());
+                    }
+                });
+            }
+            let trip = |received_ns| MarkerTrip { number, sent_ns, received_ns };
+            marked.trips.extend(received_ns.map(trip));
+        }
+        marked
+    }
+
+    /// Sends frames, and takes those that have come.
+    pub fn exchange(&mut self, frames: &[Vec<u8>]) -> ExchangedFrames {
+        let sent = frames.iter().take_while(|frame| self.send(frame)).count();
+        let mut received = Vec::new();
+        while received.len() < EXCHANGED_MAX {
+            let before = received.len();
+            self.receive(|frame| received.push(frame.to_vec()));
+            if received.len() - before < BURST {
+                break;
+            }
+        }
+        ExchangedFrames { sent, received }
+    }
+
+    /// Takes away what an earlier trial left behind.
+    pub fn drain(&mut self) {
+        for _ in 0..LAST_TURNS_MAX {
+            let found = self.inlet.poll();
+            self.inlet.release();
+            if found == 0 {
+                break;
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &[u8]) -> bool {
+        if self.outlet.reserve(1) == 0 {
+            return false;
+        }
+        let Some(slot) = self.outlet.slot(0).get_mut(..frame.len()) else { return false };
+        slot.copy_from_slice(frame);
+        self.outlet.commit(&[frame.len() as u16]) == 1
+    }
+
+    /// Takes at most a burst.
+    fn receive(&mut self, mut take: impl FnMut(&[u8])) {
+        for at in 0..self.inlet.poll() {
+            take(self.inlet.frame(at));
+        }
+        self.inlet.release();
+    }
+}
+
+/// When the measured part began.
+struct Opened(u64);
+
+impl MeasuredPart for Opened {
+    fn opened(&mut self, at_ns: u64) {
+        self.0 = at_ns;
+    }
+}
