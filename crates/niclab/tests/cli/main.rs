@@ -12,6 +12,8 @@ mod compare;
 mod conform;
 mod crowded;
 mod directories;
+#[path = "../dpdk/driver.rs"]
+mod driver;
 mod echo;
 mod foreign;
 mod interrupted;
@@ -42,5 +44,6 @@ mod top;
 mod trouble;
 mod tune;
 mod tutorial;
+mod two_hosts;
 mod variants;
 mod words;

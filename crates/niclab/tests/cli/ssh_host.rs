@@ -44,6 +44,11 @@ impl SshHost {
     /// Brings a host up on which `niclab` is in the PATH, unless it is to be deployed there; says
     /// why that cannot be.
     pub fn start(has_niclab: bool) -> Result<SshHost, String> {
+        SshHost::start_in(has_niclab, None)
+    }
+
+    /// The same in a network namespace, with sessions on one core.
+    pub fn start_in(has_niclab: bool, within: Option<(&str, u32)>) -> Result<SshHost, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("a mount namespace needs root".into());
         }
@@ -88,10 +93,11 @@ impl SshHost {
         write(&place.path().join("known"), &format!("[127.0.0.1]:{port} {host_key}"), 0o600);
         let client = format!(
             "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
-             StrictHostKeyChecking yes\nLogLevel ERROR\n\
+             StrictHostKeyChecking yes\nLogLevel ERROR\n{}\
              Host {NAMES}\nHostName 127.0.0.1\nPort {port}\nUser root\n",
             path("user"),
             path("known"),
+            within.map_or(String::new(), |(namespace, _)| way_into(namespace)),
         );
         write(&place.path().join("client"), &client, 0o600);
         fs::create_dir(place.path().join("bin")).unwrap();
@@ -101,15 +107,19 @@ impl SshHost {
             let wrapper = format!("#!/bin/sh\nexec {program} -F {} \"$@\"\n", path("client"));
             write(&place.path().join("bin").join(name), &wrapper, 0o755);
         }
-        let server = serve(&sshd, place.path())?;
+        let server = serve(&sshd, place.path(), within)?;
         let mut host = SshHost { server, port, place };
-        host.wait_until_up()?;
+        host.wait_until_up(within)?;
         Ok(host)
     }
 
-    fn wait_until_up(&mut self) -> Result<(), String> {
+    fn wait_until_up(&mut self, within: Option<(&str, u32)>) -> Result<(), String> {
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        let is_up = |port| match within {
+            None => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+            Some((namespace, _)) => is_open_in(namespace, port),
+        };
+        while !is_up(self.port) {
             let log = self.place.path().join("log");
             let log = || fs::read_to_string(&log).unwrap_or_default();
             if let Ok(Some(status)) = self.server.try_wait() {
@@ -164,7 +174,7 @@ impl Drop for SshHost {
 }
 
 /// Starts sshd in its namespace, with its files of users.
-fn serve(sshd: &Path, place: &Path) -> Result<Child, String> {
+fn serve(sshd: &Path, place: &Path, within: Option<(&str, u32)>) -> Result<Child, String> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let others = passwd.lines().filter(|line| !line.starts_with("sshd:"));
     let passwd: Vec<&str> = others.chain(["sshd:x:65533:65534::/run/sshd:/bin/false"]).collect();
@@ -178,10 +188,34 @@ fn serve(sshd: &Path, place: &Path) -> Result<Child, String> {
         place.display(),
         sshd.display()
     );
-    let mut command = Command::new("unshare");
+    let mut command = match within {
+        None => Command::new("unshare"),
+        Some((namespace, core)) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace, "taskset", "-c"]);
+            command.args([&core.to_string(), "unshare"]);
+            command
+        }
+    };
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(|error| format!("unshare: {error}"))
+}
+
+/// How ssh reaches loopback of a namespace: by bash's own connections.
+fn way_into(namespace: &str) -> String {
+    format!(
+        "ProxyCommand ip netns exec {namespace} bash -c 'exec 3<>/dev/tcp/127.0.0.1/%p; \
+         cat <&3 & cat >&3; kill $!'\n"
+    )
+}
+
+fn is_open_in(namespace: &str, port: u16) -> bool {
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace, "bash", "-c", &connect]);
+    command.stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 fn which(program: &str) -> Option<PathBuf> {

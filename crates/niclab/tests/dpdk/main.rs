@@ -3,6 +3,8 @@
 //! with what `soft` says.
 #![forbid(unsafe_code)]
 
+mod driver;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PORT: &str = "dpdk:--vdev=net_niclab0";
 
 /// What two cores cannot do, and what rte_flow has no calls for.
@@ -28,25 +29,13 @@ const LACKING: [&str; 5] = [
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     static CORES: Mutex<()> = Mutex::new(());
     let guard = CORES.lock().unwrap_or_else(PoisonError::into_inner);
-    let target = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().parent().unwrap();
-    if target.join("dpdk-driver/librte_net_niclab.so").is_file() {
-        return Some(guard);
+    match driver::build() {
+        Ok(()) => Some(guard),
+        Err(reason) => {
+            println!("SKIP {test}: {reason}");
+            None
+        }
     }
-    let deps = std::env::current_exe().unwrap();
-    let library = deps.parent().unwrap().join("libniclab.a");
-    if !library.is_file() {
-        println!("SKIP {test}: no libniclab.a beside the test: cargo build -p niclab-capi");
-        return None;
-    }
-    let mut build = Command::new("dpdk/driver/build");
-    build.current_dir(ROOT).env("NICLAB_LIBRARY", library).env("CARGO_TARGET_DIR", target);
-    let built = build.output().unwrap();
-    if built.status.success() {
-        return Some(guard);
-    }
-    let said = String::from_utf8_lossy(&built.stderr).into_owned();
-    println!("SKIP {test}: {}", said.lines().last().unwrap_or("no driver"));
-    None
 }
 
 /// The samples of a run with one repeat.

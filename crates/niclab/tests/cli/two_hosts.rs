@@ -1,0 +1,388 @@
+//! A testbed of two hosts: a tester and a device in network namespaces of their own, which a veth
+//! pair joins, each with an agent on a core of its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use niclab_device::cores::allowed;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::{cores, niclab, run, scratch, start, wants_long};
+use crate::driver;
+use crate::pages::blocks;
+use crate::ssh_host::SshHost;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/two-hosts.md");
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Two namespaces, and the pair between them; both go with this value.
+struct Hosts {
+    tester: String,
+    device: String,
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments).output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(said.trim().to_owned()) }
+}
+
+impl Hosts {
+    /// Makes them for a test of this name; says why they cannot be had.
+    fn make(name: &str) -> Result<Hosts, String> {
+        if allowed().len() < 2 {
+            return Err("two hosts need two cores".into());
+        }
+        let [tester, device] = ["t", "d"].map(|end| format!("nl-{name}-{end}"));
+        let hosts = Hosts { tester, device };
+        ip(&["netns", "add", &hosts.tester])?;
+        ip(&["netns", "add", &hosts.device])?;
+        let queues = ["numtxqueues", "4", "numrxqueues", "4"];
+        let pair = ["link", "add", "eth1", "type", "veth", "peer", "name", "eth1"];
+        let at = ["-n", &hosts.tester];
+        let far = ["netns", hosts.device.as_str()];
+        let make = [&at[..], &pair[..3], &queues, &pair[3..], &queues, &far].concat();
+        ip(&make)?;
+        for (host, link) in [(&hosts.tester, "eth1"), (&hosts.device, "eth1")] {
+            // Else the kernel would announce itself over IPv6 and be counted.
+            let quiet = format!("net.ipv6.conf.{link}.disable_ipv6=1");
+            ip(&["netns", "exec", host, "sysctl", "-qw", &quiet])?;
+            ip(&["-n", host, "link", "set", link, "mtu", "1500", "up"])?;
+        }
+        Ok(hosts)
+    }
+
+    /// The arguments that name both, with this kind of device.
+    fn arguments(&self, kind: &str) -> [String; 4] {
+        let on = |core: usize, host: &str, port: &str| {
+            let core = allowed()[core];
+            format!("exec:taskset -c {core} ip netns exec {host}={port}")
+        };
+        [
+            "--tester".into(),
+            on(0, &self.tester, "linux:eth1"),
+            "--device".into(),
+            on(1, &self.device, &format!("{kind}:eth1")),
+        ]
+    }
+
+    /// `niclab`, which the agents find in their PATH.
+    fn niclab(&self, arguments: &[&str], kind: &str) -> Command {
+        let mut command = self.program(arguments);
+        command.args(self.arguments(kind));
+        command
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        let mut command = niclab(arguments);
+        let programs = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().display();
+        let before = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{programs}:{before}"));
+        command
+    }
+
+    /// Processes of the agents in a namespace.
+    fn agents(&self, host: &str) -> Vec<i32> {
+        let output = Command::new("ip").args(["netns", "pids", host]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let pids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+        pids.filter(|pid: &i32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.starts_with("niclab")
+        })
+        .collect()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in [&self.tester, &self.device] {
+            let _ = ip(&["netns", "del", host]);
+        }
+    }
+}
+
+/// The hosts, or a line that says why the test is skipped.
+fn hosts(test: &str, name: &str) -> Option<Hosts> {
+    match Hosts::make(name) {
+        Ok(hosts) => Some(hosts),
+        Err(reason) => {
+            println!("SKIP {test}: {reason}");
+            None
+        }
+    }
+}
+
+fn samples(output: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(output.join("samples.jsonl")).unwrap_or_default();
+    let all = text.lines().map_while(|line| serde_json::from_str::<Value>(line).ok());
+    all.filter(|sample| sample["device"] != "reference").collect()
+}
+
+fn measured(samples: &[Value]) -> Vec<&Value> {
+    samples.iter().filter(|sample| sample["outcome"] == "measured").collect()
+}
+
+#[track_caller]
+fn wait_until(what: &str, so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// niclab's card on an interface, by DPDK.
+const CARD: &str = "dpdk:--vdev=net_niclab0,port=packet:eth1,queues=4";
+
+/// An experiment, and what makes it small.
+const SMALL: [(&str, &str); 7] = [
+    ("occupancy", "groups=0 rules=0,64"),
+    ("update-batch", "group=0 batch=64 core=same calls=single slice=32"),
+    ("update-rate", "rules=64 per_s=1000 core=same"),
+    ("rule-update", "rules=64 change=actions calls=single core=same"),
+    ("hash-skew", "queues=2 cores=1 flows=256 zipf=0"),
+    ("frame-size", "frame=64 queues=1 cores=1"),
+    ("queue-scaling", "queues=2 cores=1 receive=multi-queue ports=1"),
+];
+
+/// Both namespaces as hosts with an sshd, and ssh that reaches them as `tester` and `dut`.
+struct SshHosts {
+    hosts: Hosts,
+    places: [SshHost; 2],
+    programs: TempDir,
+}
+
+impl SshHosts {
+    fn make(name: &str) -> Result<SshHosts, String> {
+        let hosts = Hosts::make(name)?;
+        for host in [&hosts.tester, &hosts.device] {
+            ip(&["-n", host, "link", "set", "lo", "up"])?;
+        }
+        let start =
+            |host: &str, core: usize| SshHost::start_in(true, Some((host, allowed()[core])));
+        let places = [start(&hosts.tester, 0)?, start(&hosts.device, 1)?];
+        let programs = scratch();
+        let [tester, device] =
+            places.each_ref().map(|place| format!("exec env PATH={} ssh \"$@\"", place.path()));
+        // Each of them has a configuration of its own.
+        let script = format!(
+            "#!/bin/bash\nset -- \"${{@//tester/host-a}}\"\ncase \"$*\" in\n*dut*) set -- \
+             \"${{@//dut/host-a}}\"; {device};;\nesac\n{tester}\n"
+        );
+        let path = programs.path().join("ssh");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Ok(SshHosts { hosts, places, programs })
+    }
+
+    /// A PATH with this `ssh` and niclab.
+    fn path(&self) -> String {
+        let niclab = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap().display();
+        let before = std::env::var("PATH").unwrap_or_default();
+        format!("{}:{niclab}:{before}", self.programs.path().display())
+    }
+
+    fn files_left(&self) -> usize {
+        self.places.iter().map(SshHost::left).sum()
+    }
+}
+
+/// The experiments on frames, rules and queues run between two hosts that ssh reaches. Only ports
+/// with rules have those with rules.
+#[test]
+fn every_experiment_runs_between_two_hosts_that_ssh_reaches() {
+    let name = "every_experiment_runs_between_two_hosts_that_ssh_reaches";
+    let hosts = match SshHosts::make("seven") {
+        Ok(hosts) => hosts,
+        Err(reason) => return println!("SKIP {name}: {reason}"),
+    };
+    let (_cores, scratch) = (cores(), scratch());
+    let mut kinds = vec![("linux:eth1", "linux:eth1", false)];
+    let xdp = "dpdk:--vdev=net_af_xdp0,iface=eth1";
+    match driver::build() {
+        Err(reason) => println!("SKIP {name} with DPDK: {reason}"),
+        Ok(()) => kinds.push(("linux:eth1", CARD, true)),
+    }
+    if wants_long("the same by AF_XDP") {
+        kinds.extend([("linux:eth1", "linux-xdp:eth1", false), (xdp, xdp, false)]);
+    }
+    for (at, (tester, device, has_rules)) in kinds.into_iter().enumerate() {
+        for (experiment, sets) in SMALL {
+            let output = scratch.path().join(format!("{experiment}-{at}"));
+            let mut command = niclab(&["run", experiment, "--repeats", "1"]);
+            command.args(sets.split(' ').flat_map(|set| ["--set", set]));
+            command.arg("--tester").arg(format!("ssh://root@tester={tester}"));
+            command.arg("--device").arg(format!("ssh://root@dut={device}"));
+            command.arg("-o").arg(&output).env("PATH", hosts.path());
+            // Without rules, `occupancy` has a point at least: that of no rule.
+            let needs_rules = matches!(experiment, "update-batch" | "update-rate" | "rule-update");
+            let needs_queues = matches!(experiment, "hash-skew" | "queue-scaling");
+            let can = !(needs_rules && !has_rules || needs_queues && device == xdp);
+            // 6: nothing was measured.
+            run(command).with(if can { 0 } else { 6 }, &[]);
+            let samples = samples(&output);
+            let of = |sample: &Value| (experiment, device.to_owned(), sample.to_string());
+            let failed = samples.iter().find(|sample| sample["outcome"] == "failed");
+            assert_eq!(failed.map(of), None);
+            assert_eq!(!loads(&samples).is_empty(), can, "{experiment} on {device}: {samples:#?}");
+            for honesty in loads(&samples) {
+                assert_eq!(honesty["alignment"]["by"], "markers", "{experiment}: {honesty}");
+            }
+        }
+    }
+    assert_eq!(hosts.files_left(), 0);
+    let ended = || [&hosts.hosts.tester, &hosts.hosts.device].map(|host| hosts.hosts.agents(host));
+    wait_until("the agents end", || ended().iter().all(Vec::is_empty));
+}
+
+/// What was noted of the loads among samples.
+fn loads(samples: &[Value]) -> Vec<&Value> {
+    let honesty = measured(samples).into_iter().map(|sample| &sample["honesty"]);
+    honesty.filter(|honesty| honesty.is_object()).filter(|it| !it["alignment"].is_null()).collect()
+}
+
+/// The commands of the book's page run as they are written there, on the tester.
+#[test]
+fn the_page_about_two_hosts_runs_as_written() {
+    let name = "the_page_about_two_hosts_runs_as_written";
+    let hosts = match SshHosts::make("page").and_then(|hosts| driver::build().map(|()| hosts)) {
+        Ok(hosts) => hosts,
+        Err(reason) => return println!("SKIP {name}: {reason}"),
+    };
+    let (_cores, scratch) = (cores(), scratch());
+    let page = fs::read_to_string(PAGE).unwrap();
+    let blocks = blocks(&page).into_iter().filter(|(info, _)| info == "sh");
+    let mut count = 0;
+    for (_, text) in blocks {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &hosts.hosts.tester, "taskset", "-c"]);
+        command.args([&allowed()[0].to_string(), "bash", "-e", "-c", &text]);
+        command.current_dir(scratch.path()).env("PATH", hosts.path());
+        run(command).with(0, &[]);
+        count += 1;
+    }
+    assert_eq!(count, 3, "blocks");
+    for result in ["first", "spread"] {
+        let samples = samples(&scratch.path().join(result));
+        assert!(!loads(&samples).is_empty(), "{result}: {samples:#?}");
+    }
+}
+
+/// Every frame is accounted for at both ends, and the clocks agree by markers.
+#[test]
+fn frames_between_two_hosts_are_accounted_for_and_their_clocks_agree() {
+    let name = "frames_between_two_hosts_are_accounted_for_and_their_clocks_agree";
+    let Some(hosts) = hosts(name, "frames") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let output = scratch.path().join("of-linux");
+    let sizes = ["run", "frame-size", "--repeats", "2", "--set", "frame=64", "--set", "queues=1"];
+    let mut command = hosts.niclab(&sizes, "linux");
+    command.args(["--set", "cores=1", "-o"]).arg(&output);
+    run(command).with(0, &[]);
+    let samples = samples(&output);
+    let loads = loads(&samples);
+    assert!(!loads.is_empty(), "{samples:#?}");
+    for honesty in loads {
+        assert_eq!(honesty["balanced"], true, "{honesty}");
+        let error_ns = honesty["alignment"]["error_ns"].as_u64().unwrap();
+        assert!(error_ns > 0 && error_ns < 10_000_000, "{error_ns}");
+    }
+    wait_until("the agents end", || {
+        [&hosts.tester, &hosts.device].iter().all(|host| hosts.agents(host).is_empty())
+    });
+}
+
+/// niclab or either agent is killed at any moment: nothing is left on a host, nothing that was
+/// measured is lost, and `--resume` goes on.
+#[test]
+fn whoever_is_killed_leaves_nothing_behind_and_the_run_goes_on() {
+    let name = "whoever_is_killed_leaves_nothing_behind_and_the_run_goes_on";
+    let Some(hosts) = hosts(name, "killed") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let moments = if std::env::var_os("NICLAB_TEST_ALL").is_some() { 30 } else { 3 };
+    let both = || [hosts.agents(&hosts.tester), hosts.agents(&hosts.device)];
+    for moment in 0..moments {
+        let output = scratch.path().join(moment.to_string());
+        let all = ["run", "frame-size", "--repeats", "3", "--set", "frame=64,128"];
+        let mut command = hosts.niclab(&all, "linux");
+        command.args(["--set", "duration_ms=50", "--set", "queues=1", "--set", "cores=1", "-o"]);
+        let running = start({
+            command.arg(&output);
+            command
+        });
+        // Spread over the run: its start, trials, the time between them.
+        sleep(Duration::from_millis(100 + (moment * 389) % 2_000));
+        let victims = match moment % 3 {
+            0 => vec![running.pid() as i32],
+            at => both()[at as usize - 1].clone(),
+        };
+        for victim in victims {
+            let _ = kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL);
+        }
+        let before = running.end();
+        let kept = samples(&output);
+        wait_until("the agents end", || both().iter().all(Vec::is_empty));
+        assert!(!before.err.contains("panicked"), "{before:?}");
+        if output.join("run.toml").is_file() {
+            let mut resume = hosts.program(&["run", "--resume"]);
+            resume.arg(&output).arg("--trust");
+            run(resume).with(0, &[]);
+            let after = samples(&output);
+            assert!(kept.iter().all(|sample| after.contains(sample)), "moment {moment}");
+            assert!(after.iter().any(|sample| sample["outcome"] == "measured"));
+        }
+        wait_until("the agents end", || both().iter().all(Vec::is_empty));
+    }
+}
+
+/// Either half may die; the run goes on with agents that are started anew.
+#[test]
+fn a_half_that_dies_costs_a_trial_and_no_more() {
+    let name = "a_half_that_dies_costs_a_trial_and_no_more";
+    let Some(hosts) = hosts(name, "dies") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    for host in [&hosts.tester, &hosts.device] {
+        let output = scratch.path().join(host);
+        let all = ["run", "frame-size", "--repeats", "6", "--set", "frame=64,128,256"];
+        let mut command = hosts.niclab(&all, "linux");
+        command.args(["--set", "duration_ms=100", "-o"]).arg(&output);
+        let mut running = start(command);
+        assert!(running.wait_until(|| measured(&samples(&output)).len() > 1));
+        for agent in hosts.agents(host) {
+            kill_process(Pid::from_raw(agent).unwrap(), Signal::KILL).unwrap();
+        }
+        running.end().with(0, &[]);
+        let samples = samples(&output);
+        let failed = samples.iter().filter(|sample| sample["outcome"] == "failed");
+        let reasons: Vec<&str> = failed.map(|sample| sample["reason"].as_str().unwrap()).collect();
+        assert!(!reasons.is_empty() && reasons.len() < 3, "{reasons:?}");
+        assert!(reasons.iter().all(|reason| reason.contains("was interrupted")), "{reasons:?}");
+        assert_eq!(samples.last().unwrap()["outcome"], "measured", "{host}");
+    }
+}
+
+#[test]
+fn a_half_without_a_host_or_with_two_interfaces_is_refused() {
+    for (tester, device, words) in [
+        ("linux:eth0", "local=linux:eth1", "device `linux:eth0`: give its host: `local="),
+        ("local=linux:eth0", "linux:eth1", "device `linux:eth1`: give its host: `local="),
+        ("local=linux:a,b", "local=linux:c", "interface a,b"),
+        ("local=linux:no-such-0", "local=linux:no-such-1", "interface no-such-0 not found"),
+        ("local=soft", "local=linux:eth0", "two hosts with soft"),
+        ("local=linux-xdp:eth0", "local=linux:eth0", "niclab's sends by AF_PACKET"),
+    ] {
+        let refused = ["run", "frame-size", "--tester", tester, "--device", device];
+        run(niclab(&refused)).with(5, &[words]);
+    }
+    let alone = run(niclab(&["run", "frame-size", "--tester", "local=linux:eth0"]));
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+}
