@@ -63,23 +63,42 @@ struct Columns {
 
 fn columns(folder: &Folder) -> Result<Columns, ResultError> {
     let (mut axes, mut metrics) = (BTreeSet::new(), BTreeSet::new());
-    let (mut latest, mut has_variants) = (BTreeMap::new(), false);
+    let (mut latest, mut has_variants) = (LatestSamples::default(), false);
     for (place, sample) in Lines::of(folder)?.enumerate() {
         let sample = sample?;
-        let at: String = sample.point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
-        let key = (sample.experiment, sample.device, sample.trial, sample.repeat, at);
-        // A device that went away has made no measurement again.
-        let is_gone = matches!(sample.outcome, Outcome::Failed { dropped: true, .. });
-        match latest.get(&key) {
-            Some((_, false)) if is_gone => {}
-            _ => drop(latest.insert(key, (place, is_gone))),
-        }
+        latest.add(place, &sample);
         has_variants |= sample.variant.is_some();
         axes.extend(sample.point.into_keys());
         metrics.extend(sample.metrics.into_keys());
     }
-    let counts = latest.into_values().map(|(place, _)| place).collect();
-    Ok(Columns { axes, metrics, has_variants, counts })
+    Ok(Columns { axes, metrics, has_variants, counts: latest.places() })
+}
+
+/// What makes two samples one measurement: experiment, device, trial, repeat and point.
+type Measurement = (String, String, String, u32, String);
+
+/// The last sample of each measurement.
+#[derive(Default)]
+pub(crate) struct LatestSamples(BTreeMap<Measurement, (usize, bool)>);
+
+impl LatestSamples {
+    /// Adds the sample at this place of the file.
+    pub(crate) fn add(&mut self, place: usize, sample: &Sample) {
+        let at: String = sample.point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
+        let Sample { experiment, device, trial, repeat, .. } = sample;
+        let key = (experiment.clone(), device.clone(), trial.clone(), *repeat, at);
+        // A device that went away has made no measurement again.
+        let is_gone = matches!(sample.outcome, Outcome::Failed { dropped: true, .. });
+        match self.0.get(&key) {
+            Some((_, false)) if is_gone => {}
+            _ => drop(self.0.insert(key, (place, is_gone))),
+        }
+    }
+
+    /// Places of the samples that count.
+    pub(crate) fn places(self) -> BTreeSet<usize> {
+        self.0.into_values().map(|(place, _)| place).collect()
+    }
 }
 
 fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
@@ -122,7 +141,7 @@ const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋',
 
 /// A cell of text; an apostrophe in front keeps a spreadsheet from carrying it out. A word that is
 /// a number stays one.
-fn text(cell: &str) -> String {
+pub(crate) fn text(cell: &str) -> String {
     let is_formula = cell.starts_with(FORMULA) && !is_number(cell);
     if is_formula { format!("'{cell}") } else { cell.to_owned() }
 }

@@ -28,12 +28,14 @@ pub mod digits;
 pub mod directory;
 pub mod document;
 pub mod error;
+pub mod fleet;
 mod folder;
 pub mod latency;
 pub mod limits;
 mod lines;
 mod quantity;
 pub mod reference;
+pub mod rows;
 pub mod stored;
 
 pub use baseline::{BASELINE_SCHEMA, BASELINE_SENTENCES_MAX, BaselineSummary, VerdictCounts};

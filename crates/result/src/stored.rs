@@ -82,7 +82,7 @@ impl Stored {
     /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
     /// [`ResultError::OtherSchema`], [`ResultError::Disk`].
     pub fn environment(&self) -> Result<Option<Environment>, ResultError> {
-        self.json(ENVIRONMENT, ENVIRONMENT_LEN_MAX)
+        environment(&self.folder)
     }
 
     /// The summary that stands beside the samples, if it was computed.
@@ -91,7 +91,7 @@ impl Stored {
     /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
     /// [`ResultError::OtherSchema`], [`ResultError::Disk`].
     pub fn summary(&self) -> Result<Option<Summary>, ResultError> {
-        self.json(SUMMARY, SUMMARY_LEN_MAX)
+        json(&self.folder, SUMMARY, SUMMARY_LEN_MAX)
     }
 
     /// The latency histograms, by [`Sample::latency_tag`].
@@ -108,14 +108,23 @@ impl Stored {
         let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
         tags.filter(|tag| !latencies.has(tag)).count()
     }
-
-    fn json<T: DeserializeOwned>(&self, name: &str, most: u64) -> Result<Option<T>, ResultError> {
-        let Some(text) = self.folder.text(name, most)? else { return Ok(None) };
-        parse(&self.folder, name, text.as_bytes(), 1).map(Some)
-    }
 }
 
-fn run_toml(folder: &Folder) -> Result<String, ResultError> {
+/// The machine of a run, where its directory says so.
+pub(crate) fn environment(folder: &Folder) -> Result<Option<Environment>, ResultError> {
+    json(folder, ENVIRONMENT, ENVIRONMENT_LEN_MAX)
+}
+
+fn json<T: DeserializeOwned>(
+    folder: &Folder,
+    name: &str,
+    most: u64,
+) -> Result<Option<T>, ResultError> {
+    let Some(text) = folder.text(name, most)? else { return Ok(None) };
+    parse(folder, name, text.as_bytes(), 1).map(Some)
+}
+
+pub(crate) fn run_toml(folder: &Folder) -> Result<String, ResultError> {
     let text = folder.text(RUN, RUN_LEN_MAX)?;
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(ResultError::Empty { path: folder.place(RUN) });
@@ -130,7 +139,7 @@ fn run_toml(folder: &Folder) -> Result<String, ResultError> {
 }
 
 /// Refuses a directory without a run, or with one of another schema.
-fn check_run(folder: &Folder) -> Result<(), ResultError> {
+pub(crate) fn check_run(folder: &Folder) -> Result<(), ResultError> {
     let text = run_toml(folder)?;
     let run: toml::Table = text.parse().map_err(|e: toml::de::Error| ResultError::Damaged {
         path: folder.place(RUN),
