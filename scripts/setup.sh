@@ -388,6 +388,17 @@ want_histogram_tools() {
     return "$status"
 }
 
+# What reads results of many hosts in tests: DuckDB, and promtool, which Debian has in the package of
+# the server.
+want_fleet_tools() {
+    local status=0
+    python_place duckdb "tests with DuckDB" --no-deps || status=1
+    if ! have promtool && ! [ -x "$servers/usr/bin/promtool" ] && on_debian; then
+        unpack_servers prometheus || status=1
+    fi
+    return "$status"
+}
+
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.
 want_chromium() {
     if have_chromium || ! on_debian; then return 0; fi

@@ -49,6 +49,7 @@ Exit codes:
        of `nic ctl` is not there or went away
   10   a packet test of `program test` did not hold
   11   `conform` found a device that accepts rules and does something else
+  12   `fleet` found hosts that are unlike the others
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
 Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and `run`
@@ -95,6 +96,27 @@ Examples:
 
 A point is worse or better where the whole 95 % interval of the ratio to the baseline lies beyond
 the tolerance. What the generator or the machine may have set decides nothing.";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  niclab export run --csv
+      a line a sample, for a spreadsheet
+  niclab export host1 host2 host3 --rows -o fleet.parquet
+      a row a metric, for DuckDB, pandas and `niclab fleet`
+  niclab export run --textfile /var/lib/node_exporter/textfile_collector
+      the medians, for Prometheus
+  niclab export run --bencher | bencher run --adapter json
+      the medians, for Bencher";
+
+const FLEET_EXAMPLES: &str = "\
+Examples:
+  niclab fleet results -o odd
+      all result directories in `results`; odd/report.html is the page
+  niclab fleet monday.parquet tuesday.parquet
+      rows that `niclab export --rows` wrote
+
+Hosts have equal cards if device kind and driver are the same. At least five of them, with three
+repeats each, are needed to tell which one is odd.";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -187,8 +209,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write the samples of a run in another format
+    /// Write results in another format
+    #[command(after_long_help = EXPORT_EXAMPLES)]
     Export(ExportArguments),
+    /// Say which hosts are unlike the others
+    ///
+    /// Each host is compared with those that have equal cards, in every figure that they all
+    /// measured. The exit code is 12 if a host is named.
+    #[command(after_long_help = FLEET_EXAMPLES)]
+    Fleet(FleetArguments),
     /// Serve a key-value store to memcached's clients, until it is stopped
     ///
     /// It speaks memcached's text, meta and binary protocols. Items are kept in memory alone; the
@@ -834,11 +863,48 @@ fn share(text: &str) -> Result<f64, String> {
 /// Arguments of `niclab export`.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// Result directory, as `niclab run` printed it
-    pub directory: PathBuf,
+    /// Result directories, as `niclab run` printed them; several with --rows
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    #[command(flatten)]
+    pub format: ExportFormat,
+    /// Where to write the rows: a file that does not exist, FILE.csv or FILE.parquet
+    #[arg(short, long, value_name = "FILE", requires = "rows")]
+    pub output: Option<PathBuf>,
+}
+
+/// The formats of `niclab export`.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct ExportFormat {
     /// Comma-separated values, one line a sample, to standard output
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub csv: bool,
+    /// One row a metric, the same columns for all experiments and hosts: comma-separated values to
+    /// standard output, or a file with -o
+    #[arg(long)]
+    pub rows: bool,
+    /// Medians for Prometheus: a file for each host and experiment in the directory that the
+    /// textfile collector of node_exporter reads
+    #[arg(long, value_name = "DIRECTORY")]
+    pub textfile: Option<PathBuf>,
+    /// Medians as Bencher Metric Format, to standard output
+    #[arg(long)]
+    pub bencher: bool,
+}
+
+/// Arguments of `niclab fleet`.
+#[derive(Args, Debug)]
+pub struct FleetArguments {
+    /// Result directories, directories of these, or files of `niclab export --rows -o FILE.parquet`
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<PathBuf>,
+    /// Where to write fleet.json and report.html: a directory that does not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON, as fleet.json has it
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `niclab run`.

@@ -41,8 +41,8 @@ fn line(path: &str, name: &str) -> Option<String> {
     text.lines().filter_map(of).find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// The fact that names the machine.
-pub const HOST: &str = "host";
+pub use niclab_lab::origin::HOST;
+
 /// Where the processor says what it is.
 const CPU: &str = "/proc/cpuinfo";
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";

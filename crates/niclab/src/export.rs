@@ -1,28 +1,114 @@
-//! `niclab export`: samples in other formats.
+//! `niclab export`: results in other formats.
+
+mod bencher;
+mod textfile;
 
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
+use niclab_lab::origin::origins;
+use niclab_result::rows::{CsvRows, MetricRow, RowSource};
 use niclab_result::{ResultError, write_csv};
 
 use crate::arguments::ExportArguments;
+use crate::compare::check_names;
 use crate::failure::Failure;
+use crate::files::NewFile;
 use crate::output::{say, stdout};
+use crate::rows_failure::RowsFailure;
+use crate::stored;
 
-/// Writes one line a sample to standard output.
+/// Writes results in the format that was asked for.
 pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
-    let path = &arguments.directory;
-    if !path.exists() {
-        return Err(Failure::Result(ResultError::Absent { path: path.clone() }));
+    let directories = &arguments.directories;
+    check_names(directories)?;
+    let format = &arguments.format;
+    if format.rows {
+        return match &arguments.output {
+            None => to_stdout(|out| rows_as_csv(directories, out)),
+            Some(path) => rows_to_file(directories, path),
+        };
     }
+    let [directory] = &directories[..] else { return Err(RowsFailure::OneDirectory.into()) };
+    if let Some(place) = &format.textfile {
+        return textfile::write(directory, place);
+    }
+    if format.bencher {
+        return bencher::print(directory);
+    }
+    if !directory.exists() {
+        return Err(Failure::Result(ResultError::Absent { path: directory.clone() }));
+    }
+    to_stdout(|out| {
+        write_csv(directory, out)?.iter().for_each(|torn| say(&torn.to_string()));
+        Ok(())
+    })
+}
+
+/// Gives all rows of a result directory to `each`, and says which line was left out.
+pub fn rows_of(
+    directory: &Path,
+    each: &mut dyn FnMut(&MetricRow<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let source = RowSource::open(directory)?;
+    let run = stored::run(directory, &source.run_toml()?)?;
+    let origins = origins(&run, source.environment()?.as_ref());
+    source.rows(&origins, each)?.iter().for_each(|torn| say(&torn.to_string()));
+    Ok(())
+}
+
+fn rows_as_csv(directories: &[PathBuf], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut rows = CsvRows::new(out)?;
+    for directory in directories {
+        rows_of(directory, &mut |row| Ok(rows.write(row)?))?;
+    }
+    Ok(rows.finish()?)
+}
+
+/// Writes a new file, whole or not at all; its ending says how.
+fn rows_to_file(directories: &[PathBuf], path: &Path) -> Result<(), Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending {
+        Some("csv") => {
+            let mut file = NewFile::create(path)?;
+            let mut out = BufWriter::new(&mut file);
+            let written = rows_as_csv(directories, &mut out);
+            let flushed = written.and_then(|()| Ok(out.flush()?));
+            drop(out);
+            file.finish(flushed)
+        }
+        Some("parquet") => rows_as_parquet(directories, path),
+        _ => Err(RowsFailure::Ending { path: path.to_owned() }.into()),
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn rows_as_parquet(directories: &[PathBuf], path: &Path) -> Result<(), Failure> {
+    use niclab_result::rows::parquet::ParquetRows;
+    let mut file = NewFile::create(path)?;
+    let mut write = || -> Result<(), Failure> {
+        let mut rows = ParquetRows::new(BufWriter::new(&mut file))?;
+        for directory in directories {
+            rows_of(directory, &mut |row| Ok(rows.write(row)?))?;
+        }
+        Ok(rows.finish()?.flush()?)
+    };
+    let written = write();
+    file.finish(written)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn rows_as_parquet(_: &[PathBuf], path: &Path) -> Result<(), Failure> {
+    Err(RowsFailure::NoParquet { path: path.to_owned() }.into())
+}
+
+/// Writes to standard output; if that ends, it is not the directory's fault.
+fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut out = ErrorKeepingWriter { inner: BufWriter::new(stdout()), failed: None };
-    let written = write_csv(path, &mut out);
-    if let Ok(Some(torn)) = &written {
-        say(&torn.to_string());
-    }
+    let written = write(&mut out);
     match out.failed {
-        // Not the directory's fault: it is the output that ended.
         Some(error) => Err(Failure::Output(error)),
-        None => Ok(written.map(drop)?),
+        None => written,
     }
 }
 

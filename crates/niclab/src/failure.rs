@@ -16,6 +16,7 @@
 //! |   | card is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 11 | `conform` has found a device that accepts rules and does something else |
+//! | 12 | `fleet` has found hosts that are unlike the others |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
 //! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and
@@ -47,6 +48,7 @@ use niclab_result::ResultError;
 
 use crate::files::{reason, reason_of_profile, who_may};
 use crate::output::{one_line, quoted};
+use crate::rows_failure::RowsFailure;
 use crate::suggestion;
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
@@ -108,6 +110,9 @@ pub enum Failure {
         /// Why not.
         reason: String,
     },
+    /// Rows of results, or a fleet.
+    #[error("{0}")]
+    Rows(#[from] RowsFailure),
     /// Devices that accept rules and do something else.
     #[error("not as rules mean it: {}", inner_lines(devices))]
     NonConforming {
@@ -563,7 +568,6 @@ impl Failure {
             | Failure::Report(_)
             | Failure::Validation(_) => 1,
             Failure::Address { .. }
-            | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
             | Failure::NoTerminal
             | Failure::OfRuns { .. }
@@ -576,12 +580,6 @@ impl Failure {
             | Failure::Workload(_)
             | Failure::Profile(_)
             | Failure::UnknownCard(_)
-            | Failure::Card(
-                CardError::Application(_)
-                | CardError::ExternalQueueNumber { .. }
-                | CardError::Key(_)
-                | CardError::Rules(_),
-            )
             | Failure::Core { .. }
             | Failure::Keys { .. }
             | Failure::Kvs(
@@ -614,12 +612,14 @@ impl Failure {
             | Failure::Kvs(_)
             | Failure::Lost { .. }
             | Failure::Metrics { .. } => 9,
-            Failure::Card(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
+            Failure::Card(error) => code_of_card(error),
+            Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::NoAnswer { .. } | Failure::Nothing { .. } | Failure::Untried { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,
             Failure::NonConforming { .. } => 11,
+            Failure::Rows(failure) => failure.code(),
             Failure::Stopped { .. } => STOPPED as u8,
         }
     }
@@ -634,6 +634,18 @@ fn of_metrics(error: &io::Error) -> String {
         _ => "choose another address",
     };
     format!("{error}: {remedy}")
+}
+
+/// Exit code where the software card could not be started.
+fn code_of_card(error: &CardError) -> u8 {
+    match error {
+        CardError::Ports { .. } | CardError::Cores => 2,
+        CardError::Application(_)
+        | CardError::ExternalQueueNumber { .. }
+        | CardError::Key(_)
+        | CardError::Rules(_) => 3,
+        _ => 5,
+    }
 }
 
 /// Exit code where a device of `measure` failed.

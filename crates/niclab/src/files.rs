@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use niclab_device::model::NoProfile;
 use niclab_files::FileError;
@@ -64,23 +64,82 @@ pub fn check_new(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Unwritten`]
 pub fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    check_new(path)?;
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".part-{}", std::process::id()));
-    let part = path.with_file_name(name);
-    let write = || {
-        let mut file = File::create_new(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    write().map_err(|error| {
-        // It is not there if it could not be made.
-        let _ = fs::remove_file(&part);
-        let reason = reason_of_system(path, &error, "choose another file with -o");
-        Failure::Unwritten { path: path.into(), reason: format!("cannot be written: {reason}") }
-    })
+    let mut file = NewFile::create(path)?;
+    let written = file.write_all(text.as_bytes()).map_err(|error| file.unwritten(&error));
+    file.finish(written)
+}
+
+/// Writes a file, whole or not at all, in place of the one that may be there.
+///
+/// # Errors
+/// [`Failure::Unwritten`]
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut file = NewFile::beside(path)?;
+    let written = file.write_all(bytes).map_err(|error| file.unwritten(&error));
+    file.finish(written)
+}
+
+/// A file that is written beside its place, and gets its name when it is whole.
+pub struct NewFile {
+    path: PathBuf,
+    part: PathBuf,
+    file: File,
+}
+
+impl NewFile {
+    /// Begins a file whose name is free.
+    ///
+    /// # Errors
+    /// [`Failure::Unwritten`]
+    pub fn create(path: &Path) -> Result<NewFile, Failure> {
+        check_new(path)?;
+        NewFile::beside(path)
+    }
+
+    fn beside(path: &Path) -> Result<NewFile, Failure> {
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".part-{}", std::process::id()));
+        let part = path.with_file_name(name);
+        match File::create_new(&part) {
+            Ok(file) => Ok(NewFile { path: path.to_owned(), part, file }),
+            Err(error) => Err(unwritten(path, &error)),
+        }
+    }
+
+    /// Gives the file its name if `written` says that it is whole; removes it otherwise.
+    ///
+    /// # Errors
+    /// That of `written`; [`Failure::Unwritten`]
+    pub fn finish(self, written: Result<(), Failure>) -> Result<(), Failure> {
+        let named = written.and_then(|()| {
+            let named = self.file.sync_all().and_then(|()| fs::rename(&self.part, &self.path));
+            named.map_err(|error| self.unwritten(&error))
+        });
+        if named.is_err() {
+            let _ = fs::remove_file(&self.part);
+        }
+        named
+    }
+
+    fn unwritten(&self, error: &Error) -> Failure {
+        unwritten(&self.path, error)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn unwritten(path: &Path, error: &Error) -> Failure {
+    let reason = reason_of_system(path, error, "choose another file with -o");
+    Failure::Unwritten { path: path.into(), reason: format!("cannot be written: {reason}") }
 }
 
 fn unread(path: &Path, error: FileError) -> Failure {

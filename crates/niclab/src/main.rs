@@ -17,6 +17,7 @@ mod environment;
 mod export;
 mod failure;
 mod files;
+mod fleet;
 mod kvs;
 mod list;
 mod merge;
@@ -30,6 +31,7 @@ mod progress;
 mod readiness;
 mod reference;
 mod report;
+mod rows_failure;
 mod rules;
 mod run;
 mod show;
@@ -80,6 +82,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Doctor { clean: false, json } => doctor::run(json),
         Command::Doctor { clean: true, .. } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Kvs(arguments) => kvs::run(&arguments),
         Command::List { experiment: None, json } => list::run(json),
         Command::List { experiment: Some(name), .. } => list::toml(&name),

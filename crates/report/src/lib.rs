@@ -5,6 +5,7 @@
 //! file and no network, and the page it writes asks for nothing either.
 //!
 //! The rooms: `page` gathers what the templates show, `conform` does so for a `ConformDocument`,
+//! `fleet` for a `FleetDocument`,
 //! `spec` draws figures, `form` chooses curves
 //! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
 //! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,
@@ -16,6 +17,7 @@ mod axis;
 mod baseline;
 mod conform;
 mod drawing;
+mod fleet;
 mod form;
 mod legend;
 mod page;
@@ -30,6 +32,7 @@ use std::collections::BTreeSet;
 use niclab_result::{Environment, Figure, Quantity, SCHEMA, Summary};
 
 pub use conform::conform_html;
+pub use fleet::fleet_html;
 pub use spec::vega_lite;
 pub use theme::{Theme, config, dark_colours};
 

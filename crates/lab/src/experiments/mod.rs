@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use crate::cells::Cell;
 use crate::measure::Metrics;
-use crate::metrics::{Metric, SETUP, TrialMetrics};
+use crate::metrics::{Better, Metric, SETUP, TrialMetrics};
 use crate::published::PublishedCard;
 use crate::run::{ExperimentRun, Trial};
 use crate::spec::{Spec, SpecError};
@@ -214,6 +214,18 @@ pub(crate) trait Experiment: Sync {
 /// What the trials of this name measure, in the first experiment that has them.
 pub(crate) fn trial(name: &str) -> Option<&'static TrialMetrics> {
     ALL.iter().find_map(|of| of.trial(name))
+}
+
+/// Which way of a metric is better, if trials of this name are made for it in some experiment.
+pub(crate) fn headline(trial: &str, metric: &str) -> Option<Better> {
+    let is_headline = |of: &str| match of.strip_prefix('…') {
+        Some(end) => metric.ends_with(end),
+        None => of == metric,
+    };
+    let tables = ALL.iter().flat_map(|of| of.trials()).chain([&SETUP]);
+    let mut made =
+        tables.filter(|of| of.trial == trial && of.headlines.iter().any(|h| is_headline(h)));
+    made.find_map(|of| of.metric(metric)).and_then(|of| of.better)
 }
 
 /// The tables of all experiments, by the names of those that have them.

@@ -15,6 +15,7 @@ mod directories;
 #[path = "../dpdk/driver.rs"]
 mod driver;
 mod echo;
+mod fleet;
 mod foreign;
 mod interrupted;
 mod json;

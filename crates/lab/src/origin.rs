@@ -1,0 +1,77 @@
+//! Where the results of each device of a run come from: host, driver and firmware.
+
+use std::collections::BTreeMap;
+
+use niclab_device::Fact;
+use niclab_result::Environment;
+use niclab_result::rows::DeviceOrigin;
+
+use crate::run::{Run, RunDevice};
+
+/// The fact that names a machine.
+pub const HOST: &str = "host";
+
+/// The origin of each device of a run, by the device's name in samples.
+///
+/// The host of a device is the one that its agent runs on, or else the machine of the run. Driver
+/// and firmware are those of the interface under test, as far as the device reported them.
+pub fn origins(run: &Run, environment: Option<&Environment>) -> BTreeMap<String, DeviceOrigin> {
+    let of_run = environment.and_then(|machine| {
+        let fact = machine.facts.iter().find(|(name, _)| name == HOST);
+        fact.map(|(_, value)| value.clone())
+    });
+    let of_run = of_run.unwrap_or_default();
+    run.devices.iter().map(|device| (device.name.clone(), origin(device, &of_run))).collect()
+}
+
+fn origin(device: &RunDevice, of_run: &str) -> DeviceOrigin {
+    let fact = |facts: &[Fact], name: &str| {
+        facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
+    };
+    let about = &device.about;
+    let host = match &about.environment {
+        Some(other) => fact(&other.facts, HOST).unwrap_or_else(|| other.place.clone()),
+        None => of_run.to_owned(),
+    };
+    DeviceOrigin {
+        host,
+        firmware: fact(&about.facts, "firmware").unwrap_or_default(),
+        driver: fact(&about.facts, "driver").unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_device::{DeviceInfo, HostEnvironment};
+
+    use super::*;
+
+    fn device(facts: &[(&str, &str)], host: Option<HostEnvironment>) -> RunDevice {
+        let fact =
+            |(name, value): &(&str, &str)| Fact { name: (*name).into(), value: (*value).into() };
+        let about = DeviceInfo {
+            facts: facts.iter().map(fact).collect(),
+            environment: host.map(Box::new),
+            ..DeviceInfo::default()
+        };
+        RunDevice { name: "linux:eth0,eth1".into(), variant: None, absent: None, about }
+    }
+
+    #[test]
+    fn the_host_is_that_of_the_agent_or_of_the_run() {
+        let facts =
+            [("driver", "mlx5_core"), ("firmware", "16.35"), ("firmware of the tester", "1")];
+        let local = origin(&device(&facts, None), "here");
+        let expected = DeviceOrigin {
+            host: "here".into(),
+            firmware: "16.35".into(),
+            driver: "mlx5_core".into(),
+        };
+        assert_eq!(local, expected);
+        let fact = Fact { name: HOST.into(), value: "dut-7".into() };
+        let there = HostEnvironment { place: "ssh://dut".into(), facts: vec![fact], noise: vec![] };
+        assert_eq!(origin(&device(&facts, Some(there.clone())), "here").host, "dut-7");
+        let silent = HostEnvironment { facts: vec![], ..there };
+        assert_eq!(origin(&device(&[], Some(silent)), "here").host, "ssh://dut");
+    }
+}

@@ -1,0 +1,51 @@
+//! Medians as Bencher Metric Format (bencher.dev): `{benchmark: {measure: {value, …}}}`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use niclab_lab::fleet::point_words;
+use niclab_lab::medians::medians;
+use niclab_result::rows::point_text;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{json, one_line};
+use crate::stored;
+
+/// Longest name of a benchmark, and of a measure, characters.
+const NAME_LEN_MAX: [usize; 2] = [1024, 64];
+
+/// One metric.
+#[derive(Serialize)]
+struct BencherMetric {
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
+}
+
+/// Prints the medians of a run; each has its interval if there were enough repeats.
+pub fn print(directory: &Path) -> Result<(), Failure> {
+    let stored = stored::open(directory)?;
+    let run = stored::run(directory, &stored.run_toml()?)?;
+    let mut benchmarks: BTreeMap<String, BTreeMap<String, BencherMetric>> = BTreeMap::new();
+    for of in medians(&run, &stored.samples) {
+        let point = point_words(&point_text(of.point));
+        let words = [of.device, of.experiment, of.trial, &point].map(one_line);
+        let benchmark = shortened(words.join(" ").trim_end(), NAME_LEN_MAX[0]);
+        let interval = of.estimate.interval();
+        let metric = BencherMetric {
+            value: of.estimate.median,
+            lower_value: interval.map(|(low, _)| low),
+            upper_value: interval.map(|(_, high)| high),
+        };
+        let measure = shortened(&one_line(of.metric), NAME_LEN_MAX[1]);
+        benchmarks.entry(benchmark).or_default().insert(measure, metric);
+    }
+    json(&benchmarks)
+}
+
+fn shortened(name: &str, len_max: usize) -> String {
+    name.chars().take(len_max).collect()
+}

@@ -1,0 +1,279 @@
+//! Results of many hosts: rows, Prometheus, Bencher, and the hosts that are unlike the others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::{Ended, call, scratch, shared};
+use crate::pages::blocks;
+
+/// Copies the shared run as that of `hosts` hosts with six repeats each; `factor` is what a host's
+/// throughput has of the others'.
+fn fleet(hosts: usize, factor: impl Fn(usize) -> f64) -> TempDir {
+    let (run, _) = shared();
+    let place = scratch();
+    let text = fs::read_to_string(run.join("samples.jsonl")).unwrap();
+    let samples: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let machine: Value =
+        serde_json::from_slice(&fs::read(run.join("environment.json")).unwrap()).unwrap();
+    for host in 0..hosts {
+        let path = place.path().join(format!("h{host:02}"));
+        fs::create_dir(&path).unwrap();
+        fs::copy(run.join("run.toml"), path.join("run.toml")).unwrap();
+        let mut machine = machine.clone();
+        for fact in machine["facts"].as_array_mut().unwrap() {
+            if fact[0] == "host" {
+                fact[1] = format!("dut-{host:02}").into();
+            }
+        }
+        fs::write(path.join("environment.json"), machine.to_string()).unwrap();
+        let lines = (0..6).flat_map(|repeat| {
+            samples.iter().map(move |sample| changed(sample, host, repeat)).collect::<Vec<_>>()
+        });
+        let lines = lines.map(|mut sample| {
+            if let Some(value) = sample.pointer_mut("/metrics/throughput_pps/value") {
+                *value = (value.as_f64().unwrap() * factor(host)).into();
+            }
+            sample.to_string() + "\n"
+        });
+        fs::write(path.join("samples.jsonl"), lines.collect::<String>()).unwrap();
+    }
+    place
+}
+
+/// A sample as another repeat on another host, without marks: every value differs by up to 1 %.
+fn changed(sample: &Value, host: usize, repeat: usize) -> Value {
+    let mut sample = sample.clone();
+    sample["repeat"] = repeat.into();
+    sample["marks"] = Value::Array(Vec::new());
+    for of in sample["metrics"].as_object_mut().unwrap().values_mut() {
+        let noise = 1.0 + ((host * 31 + repeat * 17) % 41) as f64 / 4_000.0;
+        of["value"] = (of["value"].as_f64().unwrap() * noise).into();
+    }
+    sample
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// `niclab` with these words and then the directories in `place`.
+fn of_all(place: &Path, words: &[&str]) -> Ended {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut arguments: Vec<&str> = words.to_vec();
+    arguments.extend(paths.iter().map(|path| text(path)));
+    call(&arguments)
+}
+
+#[test]
+fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
+    let place = fleet(12, |host| if host == 7 { 0.5 } else { 1.0 });
+    let out = scratch();
+    let page = out.path().join("odd");
+    let ended = call(&["fleet", text(place.path()), "-o", text(&page)]);
+    ended.with(12, &["unlike the others: dut-07", "report: "]);
+    let prose = ended.prose();
+    assert!(
+        prose.contains("1 of 12 hosts are unlike the others") && prose.contains("5 %"),
+        "{prose}"
+    );
+    assert!(prose.contains("throughput_pps -50"), "{prose}");
+    let html = fs::read_to_string(page.join("report.html")).unwrap();
+    assert!(html.contains("<h3>dut-07</h3>"), "{html}");
+    let rows = out.path().join("rows.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
+    let again = call(&["fleet", text(&rows)]);
+    again.with(12, &["unlike the others: dut-07"]);
+    assert_eq!(again.out, ended.out);
+    let json = call(&["fleet", text(&rows), "--json"]);
+    let document: Value = serde_json::from_str(&json.out).unwrap();
+    let written: Value =
+        serde_json::from_slice(&fs::read(page.join("fleet.json")).unwrap()).unwrap();
+    assert_eq!(document, written);
+    assert_eq!(document["false_alarm_rate"], 0.05);
+}
+
+#[test]
+fn equal_hosts_and_few_hosts_end_with_success() {
+    let place = fleet(12, |_| 1.0);
+    let ended = call(&["fleet", text(place.path())]);
+    ended.with(0, &[]);
+    assert!(ended.prose().contains("0 of 12 hosts are unlike the others"), "{ended:?}");
+    let place = fleet(2, |host| if host == 1 { 0.1 } else { 1.0 });
+    let ended = call(&["fleet", text(place.path())]);
+    ended.with(0, &[]);
+    assert!(ended.prose().contains("2 hosts cannot tell which of them is odd"), "{ended:?}");
+}
+
+#[test]
+fn a_damaged_directory_is_left_out_by_name_and_a_damaged_file_refused() {
+    let place = fleet(12, |_| 1.0);
+    let damaged = place.path().join("h03");
+    fs::write(damaged.join("samples.jsonl"), "{\n{}\n").unwrap();
+    let later = place.path().join("h04/run.toml");
+    fs::write(&later, "schema = 99\nprogram = \"niclab 9\"\n").unwrap();
+    let ended = call(&["fleet", text(place.path())]);
+    ended.with(0, &["left out: ", "h03/samples.jsonl, line 1", "h04/run.toml has schema 99"]);
+    let prose = ended.prose();
+    assert!(
+        prose.contains("0 of 10 hosts") && prose.contains("2 results were left out"),
+        "{prose}"
+    );
+    let out = scratch();
+    let rows = out.path().join("rows.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(4, &["h03/samples.jsonl"]);
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "something half-written is left");
+    let good = [place.path().join("h00"), place.path().join("h01")];
+    let arguments = ["export", text(&good[0]), text(&good[1]), "--rows", "-o", text(&rows)];
+    call(&arguments).with(0, &[]);
+    let whole = fs::read(&rows).unwrap();
+    fs::write(&rows, &whole[..whole.len() / 2]).unwrap();
+    call(&["fleet", text(&rows)]).with(4, &["rows.parquet: no Parquet file, or cut short"]);
+    call(&["fleet", text(&damaged)]).with(4, &["h03/samples.jsonl, line 1"]);
+    call(&arguments).with(4, &["exists already"]);
+    call(&["export", text(&good[0]), "--rows", "-o", "rows.xls"]).with(2, &[".csv or .parquet"]);
+    call(&["export", text(&good[0]), text(&good[1]), "--csv"]).with(2, &["only --rows"]);
+    call(&["fleet", text(&good[0]), text(&good[0])]).with(3, &["named twice"]);
+}
+
+#[test]
+fn names_of_other_hosts_never_steer_the_terminal_or_a_spreadsheet() {
+    let place = fleet(12, |host| if host == 7 { 0.5 } else { 1.0 });
+    let machine = place.path().join("h07/environment.json");
+    let named = fs::read_to_string(&machine).unwrap();
+    fs::write(&machine, named.replace("dut-07", "=cmd|\\u001b[2J")).unwrap();
+    let ended = call(&["fleet", text(place.path())]);
+    ended.with(12, &["unlike the others: =cmd|\\u001b[2J"]);
+    assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'));
+    let csv = call(&["export", text(&place.path().join("h07")), "--rows"]);
+    csv.with(0, &[]);
+    let row = csv.out.lines().nth(1).unwrap();
+    assert!(row.starts_with("'=cmd|\\u001b[2J,soft,"), "{row}");
+}
+
+/// A Python that has DuckDB: the one that `./test` installs, or the system's.
+fn duckdb() -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap();
+    let places = own.ancestors().skip(1).take(3).map(|place| place.join("duckdb/bin/python"));
+    let has = |python: &PathBuf| {
+        let asked = Command::new(python).args(["-c", "import duckdb"]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    places.chain(["python3".into()]).find(has)
+}
+
+#[test]
+fn duckdb_answers_the_queries_of_the_book() {
+    let Some(python) = duckdb() else {
+        println!(
+            "SKIP duckdb_answers_the_queries_of_the_book: no Python with duckdb; ./test installs it"
+        );
+        return;
+    };
+    let place = fleet(3, |_| 1.0);
+    let out = scratch();
+    let rows = out.path().join("fleet.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
+    let csv = out.path().join("fleet.csv");
+    of_all(place.path(), &["export", "--rows", "-o", text(&csv)]).with(0, &[]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/fleet.md")).unwrap();
+    let queries: Vec<String> =
+        blocks(&page).into_iter().filter(|(info, _)| info == "sql").map(|(_, text)| text).collect();
+    assert_eq!(queries.len(), 4);
+    let script = "import duckdb, json, sys\n\
+        for query in json.load(sys.stdin):\n    \
+        print(json.dumps(duckdb.sql(query).fetchall(), default=str))\n";
+    for query in &queries {
+        // The same rows, in both formats.
+        let as_csv = query.replace("'fleet.parquet'", "'fleet.csv'");
+        let asked = out.path().join("queries.json");
+        fs::write(&asked, serde_json::to_string(&[query, &as_csv]).unwrap()).unwrap();
+        let output = Command::new(&python)
+            .args(["-c", script])
+            .stdin(fs::File::open(&asked).unwrap())
+            .current_dir(out.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{query}\n{}", String::from_utf8_lossy(&output.stderr));
+        let answers = String::from_utf8(output.stdout).unwrap();
+        let [parquet, csv] = answers.lines().collect::<Vec<_>>()[..] else { panic!("{answers}") };
+        assert!(parquet.len() > 10 && !parquet.contains("null, null"), "{query}\n{parquet}");
+        if !query.contains("firmware") {
+            assert!(
+                ["dut-00", "dut-01", "dut-02"].iter().all(|host| parquet.contains(host)),
+                "{parquet}"
+            );
+            assert_eq!(parquet.matches("dut-").count(), csv.matches("dut-").count(), "{query}");
+        }
+    }
+}
+
+/// promtool, of the system or unpacked by `./test`.
+fn promtool() -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap();
+    let places = own.ancestors().skip(1).take(3);
+    let places = places.map(|place| place.join("servers/usr/bin/promtool"));
+    let runs = |path: &PathBuf| Command::new(path).arg("--version").output().is_ok();
+    places.chain(["promtool".into()]).find(runs)
+}
+
+#[test]
+fn medians_are_files_for_the_textfile_collector() {
+    let place = fleet(1, |_| 1.0);
+    let out = scratch();
+    let run = place.path().join("h00");
+    for _ in 0..2 {
+        // A second export replaces the first.
+        call(&["export", text(&run), "--textfile", text(out.path())]).with(0, &["textfile: "]);
+    }
+    let mut names: Vec<String> = fs::read_dir(out.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.contains(&"niclab_dut-00_occupancy.prom".to_owned()), "{names:?}");
+    assert!(names.iter().all(|name| name.ends_with(".prom")), "{names:?}");
+    let text_of = fs::read_to_string(out.path().join("niclab_dut-00_occupancy.prom")).unwrap();
+    for statistic in ["median", "low", "high"] {
+        let series = text_of.lines().find(|line| {
+            line.starts_with("niclab_throughput_packets_per_second{host=\"dut-00\",device=\"soft\"")
+                && line.contains(&format!("statistic=\"{statistic}\"}} "))
+        });
+        assert!(series.is_some(), "{statistic}: {text_of}");
+    }
+    let missing = out.path().join("missing");
+    call(&["export", text(&run), "--textfile", text(&missing)]).with(4, &["cannot be written"]);
+    let Some(promtool) = promtool() else {
+        println!(
+            "SKIP medians_are_files_for_the_textfile_collector: no promtool (Debian: prometheus)"
+        );
+        return;
+    };
+    for name in names {
+        let file = fs::File::open(out.path().join(&name)).unwrap();
+        let checked =
+            Command::new(&promtool).args(["check", "metrics"]).stdin(file).output().unwrap();
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{name}: {checked:?}");
+    }
+}
+
+#[test]
+fn medians_are_bencher_metrics() {
+    let place = fleet(1, |_| 1.0);
+    let ended = call(&["export", text(&place.path().join("h00")), "--bencher"]);
+    ended.with(0, &[]);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let benchmarks = document.as_object().unwrap();
+    let (_, measures) =
+        benchmarks.iter().find(|(name, _)| name.starts_with("soft occupancy saturate ")).unwrap();
+    let of = &measures["throughput_pps"];
+    let [value, low, high] = ["value", "lower_value", "upper_value"].map(|key| of[key].as_f64());
+    assert!(low < value && value < high, "{of}");
+}
