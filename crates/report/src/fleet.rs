@@ -55,6 +55,7 @@ struct StripView {
 struct GroupView<'a> {
     name: &'a str,
     about: String,
+    summary: String,
     rows: Vec<FigureRow<'a>>,
 }
 
@@ -80,9 +81,10 @@ pub fn fleet_html(document: &FleetDocument) -> Result<String, ReportError> {
     let page = FleetPage {
         program: &document.program,
         lead: format!(
-            "{odd_hosts} of {} hosts are unlike the others, in {} comparisons.",
-            document.hosts.len(),
-            document.comparisons
+            "{odd_hosts} of {} {} unlike the others, in {}.",
+            counted(document.hosts.len(), "host"),
+            if odd_hosts == 1 { "is" } else { "are" },
+            counted(document.comparisons as usize, "comparison")
         ),
         rate: rate(document),
         difference_min: format!("{} %", document.difference_min * 100.0),
@@ -106,6 +108,11 @@ fn rate(document: &FleetDocument) -> String {
         count => format!(" {count} values were left out because a mark puts them in doubt."),
     };
     format!("If all hosts were equal, the chance to name any of them would be {rate} %.{marked}")
+}
+
+/// `1 host`, `30 hosts`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A change in percent.
@@ -151,8 +158,8 @@ fn odd<'a>(document: &'a FleetDocument, of: &'a OddHost) -> OddView<'a> {
 
 fn group(group: &FleetGroup) -> GroupView<'_> {
     let about = match &group.unjudged {
-        Some(why) => format!("{} hosts. Not judged: {why}.", group.hosts),
-        None => format!("{} hosts.", group.hosts),
+        Some(why) => format!("Not judged: {why}."),
+        None => format!("{}.", counted(group.hosts, "host")),
     };
     let row = |of: &'_ FleetFigure| -> (String, String, String) {
         let spread = format!("{} %", significant(of.spread * 100.0));
@@ -163,7 +170,8 @@ fn group(group: &FleetGroup) -> GroupView<'_> {
         let FleetFigure { point, metric, unit, hosts, odd, .. } = of;
         FigureRow { trial, point, metric, median, unit, spread, hosts: *hosts, odd: *odd }
     });
-    GroupView { name: &group.name, about, rows: rows.collect() }
+    let summary = counted(group.figures.len(), "figure");
+    GroupView { name: &group.name, about, summary, rows: rows.collect() }
 }
 
 /// The figures that name a host, those with the most hosts first.

@@ -30,11 +30,11 @@ function draw() {
     const row = body.insertRow();
     if (is_odd) row.className = "is-odd";
     cell(row, name);
-    cell(row, firmware);
-    cell(row, figures, true);
-    cell(row, data.figures[figure] ?? "not compared");
     cell(row, figure == null ? "" : `${difference} (${interval})`, true);
     cell(row, distance ?? "", true);
+    cell(row, data.figures[figure] ?? "not compared");
+    cell(row, firmware);
+    cell(row, figures, true);
   }
   document.getElementById("count").textContent = `${Math.min(shown, all.length)} of ${all.length} hosts`;
   more.hidden = shown >= all.length;

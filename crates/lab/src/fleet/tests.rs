@@ -267,6 +267,16 @@ fn marked_values_and_metrics_of_no_trial_are_left_out() {
 }
 
 #[test]
+fn more_groups_than_any_fleet_has_are_refused() {
+    let mut values = FleetValues::default();
+    let one = row("a", "occupancy", "saturate", "throughput_pps", "{}");
+    let driver = |at: usize| format!("driver{at}");
+    let add = |values: &mut FleetValues, at| values.add(&MetricRow { driver: &driver(at), ..one });
+    (0..1000).for_each(|at| add(&mut values, at).unwrap());
+    assert_eq!(add(&mut values, 1000), Err(FleetError::Groups));
+}
+
+#[test]
 fn points_are_worded() {
     assert_eq!(point_words(r#"{"frame":"imix","rules":1000}"#), "frame=imix rules=1000");
     assert_eq!(point_words("no JSON"), "no JSON");

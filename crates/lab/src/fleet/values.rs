@@ -1,6 +1,6 @@
 //! The values of all hosts, by what they measure: eight bytes a value.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use niclab_result::Mark;
 use niclab_result::rows::MetricRow;
@@ -8,8 +8,14 @@ use niclab_result::rows::MetricRow;
 use crate::compare::metrics::Better;
 use crate::experiments;
 
-/// Most values of a fleet: a gigabyte of memory.
-const VALUES_MAX: u64 = 1 << 27;
+/// Most values of a fleet: 10,000 runs with 6,700 of them. They take a gigabyte of memory at most.
+const VALUES_MAX: u64 = 1 << 26;
+/// Most figures: a run of all experiments has some ten thousand.
+const FIGURES_MAX: usize = 1 << 20;
+/// Most groups of equal cards.
+const GROUPS_MAX: usize = 1000;
+/// Versions of firmware of a host that are kept.
+const FIRMWARE_MAX: usize = 16;
 /// Most different texts, and bytes of them.
 const TEXTS_MAX: (usize, usize) = (1 << 21, 128 << 20);
 
@@ -20,6 +26,14 @@ pub enum FleetError {
     /// There are more values than fit.
     #[error("more than {VALUES_MAX} values to compare: give fewer directories or files at a time")]
     Values,
+    /// There are more figures than any fleet has.
+    #[error(
+        "more than {FIGURES_MAX} metrics at different points: give fewer directories at a time"
+    )]
+    Figures,
+    /// There are more groups of equal cards than any fleet has.
+    #[error("more than {GROUPS_MAX} kinds of device and driver: give fewer directories at a time")]
+    Groups,
     /// There are more names than any fleet has.
     #[error(
         "more than {} different names and points, or {} MiB of them: give fewer directories or \
@@ -38,9 +52,24 @@ pub(super) struct Texts {
     ids: HashMap<String, TextId>,
     pub(super) texts: Vec<String>,
     len: usize,
+    /// The last text of each column: most rows repeat those of the row before.
+    last: [TextId; COLUMNS],
 }
 
+/// Columns of texts.
+const COLUMNS: usize = 9;
+
 impl Texts {
+    /// The number of a text of this column.
+    fn of_column(&mut self, column: usize, text: &str) -> Result<TextId, FleetError> {
+        let last = self.last[column];
+        if self.texts.get(last as usize).is_some_and(|of| of == text) {
+            return Ok(last);
+        }
+        self.last[column] = self.id(text)?;
+        Ok(self.last[column])
+    }
+
     fn id(&mut self, text: &str) -> Result<TextId, FleetError> {
         if let Some(id) = self.ids.get(text) {
             return Ok(*id);
@@ -86,6 +115,10 @@ pub struct FleetValues {
     /// Hosts by the number of their name.
     pub(super) hosts: HashMap<TextId, HostFacts>,
     figures: HashMap<FigureKey, usize>,
+    /// Groups by device and driver.
+    groups: HashMap<(TextId, TextId), TextId>,
+    /// All groups.
+    names: HashSet<TextId>,
     pub(super) values: Vec<FigureValues>,
     count: u64,
     pub(super) marked: u64,
@@ -100,18 +133,21 @@ impl FleetValues {
     /// # Errors
     /// [`FleetError`]
     pub fn add(&mut self, row: &MetricRow<'_>) -> Result<(), FleetError> {
-        let (trial, metric) = (self.texts.id(row.trial)?, self.texts.id(row.metric)?);
+        let texts = &mut self.texts;
+        let (trial, metric) = (texts.of_column(0, row.trial)?, texts.of_column(1, row.metric)?);
         let better = *self
             .known
             .entry((trial, metric))
             .or_insert_with(|| experiments::headline(row.trial, row.metric));
-        let group = self.texts.id(&group_name(row.device, row.driver))?;
-        let (host, firmware) = (self.texts.id(row.host)?, self.texts.id(row.firmware)?);
+        let group = self.group(row)?;
+        let (host, firmware) =
+            (self.texts.of_column(2, row.host)?, self.texts.of_column(3, row.firmware)?);
         let facts = self.hosts.entry(host).or_default();
         if !facts.groups.contains(&group) {
             facts.groups.push(group);
         }
-        if !row.firmware.is_empty() && !facts.firmware.contains(&(group, firmware)) {
+        let is_new = !row.firmware.is_empty() && !facts.firmware.contains(&(group, firmware));
+        if is_new && facts.firmware.len() < FIRMWARE_MAX {
             facts.firmware.push((group, firmware));
         }
         if better.is_none() || !row.value.is_finite() {
@@ -127,19 +163,34 @@ impl FleetValues {
         self.count += 1;
         let key = FigureKey {
             group,
-            experiment: self.texts.id(row.experiment)?,
+            experiment: self.texts.of_column(4, row.experiment)?,
             trial,
             metric,
-            point: self.texts.id(row.point)?,
-            unit: self.texts.id(row.unit)?,
+            point: self.texts.of_column(5, row.point)?,
+            unit: self.texts.of_column(6, row.unit)?,
         };
         let next = self.values.len();
         let at = *self.figures.entry(key).or_insert(next);
         if at == next {
+            if next >= FIGURES_MAX {
+                return Err(FleetError::Figures);
+            }
             self.values.push((key, Vec::new()));
         }
         self.values[at].1.push((host, row.value as f32));
         Ok(())
+    }
+
+    /// The group of the row's device.
+    fn group(&mut self, row: &MetricRow<'_>) -> Result<TextId, FleetError> {
+        let card = (self.texts.of_column(7, row.device)?, self.texts.of_column(8, row.driver)?);
+        if let Some(group) = self.groups.get(&card) {
+            return Ok(*group);
+        }
+        let group = self.texts.id(&group_name(row.device, row.driver))?;
+        self.groups.insert(card, group);
+        self.names.insert(group);
+        if self.names.len() > GROUPS_MAX { Err(FleetError::Groups) } else { Ok(group) }
     }
 
     /// `true` if there is nothing to compare.

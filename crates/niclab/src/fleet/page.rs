@@ -47,8 +47,9 @@ fn verdict(document: &FleetDocument) -> String {
     }
     let rate = document.false_alarm_rate * 100.0;
     format!(
-        "{odd} of {all} hosts are unlike the others, in {} comparisons; if all hosts were equal, \
+        "{odd} of {all} hosts {} unlike the others, in {} comparisons; if all hosts were equal, \
          the chance to name any would be {rate} %",
+        if odd == 1 { "is" } else { "are" },
         document.comparisons
     )
 }

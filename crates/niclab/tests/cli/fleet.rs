@@ -80,7 +80,7 @@ fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
     ended.with(12, &["unlike the others: dut-07", "report: "]);
     let prose = ended.prose();
     assert!(
-        prose.contains("1 of 12 hosts are unlike the others") && prose.contains("5 %"),
+        prose.contains("1 of 12 hosts is unlike the others") && prose.contains("5 %"),
         "{prose}"
     );
     assert!(prose.contains("throughput_pps -50"), "{prose}");
