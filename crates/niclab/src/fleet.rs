@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use niclab_lab::fleet::FleetValues;
-use niclab_result::fleet::FleetDocument;
+use niclab_result::fleet::{FleetDocument, FleetFigure, FleetGroup};
 use niclab_result::{REPORT, RUN};
 
 use crate::arguments::FleetArguments;
@@ -73,7 +73,27 @@ fn judged(sources: &[PathBuf]) -> Result<FleetDocument, Failure> {
         return Err(failure);
     }
     let program = format!("niclab {}", env!("CARGO_PKG_VERSION"));
-    Ok(FleetDocument { program, left_out, ..values.judge() })
+    let mut document = FleetDocument { program, left_out, ..values.judge() };
+    clean(&mut document);
+    Ok(document)
+}
+
+/// Shows control characters and marks of direction in names as their numbers: they come from other
+/// hosts, and go to a page.
+fn clean(document: &mut FleetDocument) {
+    let texts = document.groups.iter_mut().flat_map(|group| {
+        let FleetGroup { name, figures, .. } = group;
+        let figures = figures.iter_mut().flat_map(|figure| {
+            let FleetFigure { experiment, trial, point, metric, unit, .. } = figure;
+            [experiment, trial, point, metric, unit]
+        });
+        std::iter::once(name).chain(figures)
+    });
+    let hosts = document.hosts.iter_mut().flat_map(|host| [&mut host.host, &mut host.firmware]);
+    let odd = document.odd.iter_mut().map(|of| &mut of.firmware);
+    for text in texts.chain(hosts).chain(odd) {
+        *text = one_line(text);
+    }
 }
 
 /// The result directory itself, or those that are in it, in the order of their names.

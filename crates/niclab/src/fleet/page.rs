@@ -12,31 +12,35 @@ const LISTED_MAX: [usize; 2] = [100, 5];
 
 /// Prints groups, odd hosts and the rate of false alarms.
 pub fn print(document: &FleetDocument, width: usize, out: &mut impl Write) -> io::Result<()> {
-    let mut line = |text: &str| writeln!(out, "{}", wrapped(text, width));
+    let mut line = |indent: &str, text: &str| {
+        let lines = wrapped(text, width.saturating_sub(indent.len()));
+        writeln!(out, "{indent}{}", lines.replace('\n', &format!("\n{indent}")))
+    };
     for (at, group) in document.groups.iter().enumerate() {
-        line(&about_group(group))?;
+        line("", &about_group(group))?;
         let odd: Vec<&OddHost> = document.odd.iter().filter(|of| of.group == at).collect();
         for of in odd.iter().take(LISTED_MAX[0]) {
-            line(&format!("  {}{}", one_line(&document.hosts[of.host].host), firmware(of)))?;
+            let name = one_line(&document.hosts[of.host].host);
+            line("  ", &format!("{name}{}", firmware(of)))?;
             for difference in of.differences.iter().take(LISTED_MAX[1]) {
-                line(&format!("    {}", words(group, difference)))?;
+                line("    ", &words(group, difference))?;
             }
             if let Some(more) = of.differences.len().checked_sub(LISTED_MAX[1] + 1) {
-                line(&format!("    and {} figures more", more + 1))?;
+                line("    ", &format!("and {} figures more", more + 1))?;
             }
         }
         if let Some(more) = odd.len().checked_sub(LISTED_MAX[0] + 1) {
-            line(&format!("  and {} hosts more: -o DIR writes a page with all of them", more + 1))?;
+            line("  ", &format!("and {} hosts more: -o DIR writes a page with all", more + 1))?;
         }
     }
     if document.marked_values > 0 {
         let marked = document.marked_values;
-        line(&format!("{marked} values were left out: a mark puts them in doubt"))?;
+        line("", &format!("{marked} values were left out: a mark puts them in doubt"))?;
     }
     if !document.left_out.is_empty() {
-        line(&format!("{} results were left out, see above", document.left_out.len()))?;
+        line("", &format!("{} results were left out, see above", document.left_out.len()))?;
     }
-    line(&verdict(document))
+    line("", &verdict(document))
 }
 
 /// The result in a sentence, with the rate of false alarms.

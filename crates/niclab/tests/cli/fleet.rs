@@ -148,9 +148,13 @@ fn names_of_other_hosts_never_steer_the_terminal_or_a_spreadsheet() {
     let machine = place.path().join("h07/environment.json");
     let named = fs::read_to_string(&machine).unwrap();
     fs::write(&machine, named.replace("dut-07", "=cmd|\\u001b[2J")).unwrap();
-    let ended = call(&["fleet", text(place.path())]);
+    let out = scratch();
+    let page = out.path().join("odd");
+    let ended = call(&["fleet", text(place.path()), "-o", text(&page)]);
     ended.with(12, &["unlike the others: =cmd|\\u001b[2J"]);
     assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'));
+    let html = fs::read_to_string(page.join("report.html")).unwrap();
+    assert!(html.contains("=cmd|\\u001b[2J") && !html.contains('\x1b'));
     let csv = call(&["export", text(&place.path().join("h07")), "--rows"]);
     csv.with(0, &[]);
     let row = csv.out.lines().nth(1).unwrap();
