@@ -29,7 +29,10 @@ fn origin(device: &RunDevice, of_run: &str) -> DeviceOrigin {
         facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
     };
     let about = &device.about;
-    let host = match &about.environment {
+    // That of a tester is there, too.
+    let place = fact(&about.facts, HOST);
+    let others = &about.environments;
+    let host = match others.iter().find(|other| place.as_ref() == Some(&other.place)) {
         Some(other) => fact(&other.facts, HOST).unwrap_or_else(|| other.place.clone()),
         None => of_run.to_owned(),
     };
@@ -46,12 +49,12 @@ mod tests {
 
     use super::*;
 
-    fn device(facts: &[(&str, &str)], host: Option<HostEnvironment>) -> RunDevice {
+    fn device(facts: &[(&str, &str)], hosts: Vec<HostEnvironment>) -> RunDevice {
         let fact =
             |(name, value): &(&str, &str)| Fact { name: (*name).into(), value: (*value).into() };
         let about = DeviceInfo {
             facts: facts.iter().map(fact).collect(),
-            environment: host.map(Box::new),
+            environments: hosts,
             ..DeviceInfo::default()
         };
         RunDevice { name: "linux:eth0,eth1".into(), variant: None, absent: None, about }
@@ -61,7 +64,7 @@ mod tests {
     fn the_host_is_that_of_the_agent_or_of_the_run() {
         let facts =
             [("driver", "mlx5_core"), ("firmware", "16.35"), ("firmware of the tester", "1")];
-        let local = origin(&device(&facts, None), "here");
+        let local = origin(&device(&facts, Vec::new()), "here");
         let expected = DeviceOrigin {
             host: "here".into(),
             firmware: "16.35".into(),
@@ -70,8 +73,12 @@ mod tests {
         assert_eq!(local, expected);
         let fact = Fact { name: HOST.into(), value: "dut-7".into() };
         let there = HostEnvironment { place: "ssh://dut".into(), facts: vec![fact], noise: vec![] };
-        assert_eq!(origin(&device(&facts, Some(there.clone())), "here").host, "dut-7");
+        let tester = HostEnvironment { place: "ssh://tester".into(), ..HostEnvironment::default() };
+        let both = vec![tester, there.clone()];
+        let of = |place, hosts| origin(&device(&[(HOST, place)], hosts), "here").host;
+        assert_eq!(of("ssh://dut", both.clone()), "dut-7");
+        assert_eq!(of("local", both), "here", "the device is on this host, the tester is not");
         let silent = HostEnvironment { facts: vec![], ..there };
-        assert_eq!(origin(&device(&[], Some(silent)), "here").host, "ssh://dut");
+        assert_eq!(of("ssh://dut", vec![silent]), "ssh://dut");
     }
 }
