@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use niclab_device::{Fact, HostEnvironment, remote};
+use niclab_device::remote;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// Answers requests until standard input ends, or a signal ends it.
 pub fn run() -> Result<(), Failure> {
-    Ok(remote::serve(environment, signals()?)?)
+    Ok(remote::serve(environment::this_host, signals()?)?)
 }
 
 /// Hears of the first signal that is to end the agent.
@@ -24,11 +24,4 @@ fn signals() -> Result<Receiver<()>, Failure> {
         let _ = sender.send(());
     })?;
     Ok(receiver)
-}
-
-/// This host, for the results of the other one.
-fn environment() -> HostEnvironment {
-    let read = environment::read();
-    let facts = read.facts.into_iter().map(|(name, value)| Fact { name, value }).collect();
-    HostEnvironment { place: String::new(), facts, noise: read.noise }
 }

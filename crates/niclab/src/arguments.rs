@@ -202,8 +202,17 @@ pub enum Command {
     },
     /// Say which cards and devices can be measured here, and what on this machine would disturb it
     Doctor {
+        /// Check a testbed of two hosts instead: the port that offers the load, as `run` takes it
+        #[arg(long, value_name = "HOST=PORT", requires = "device")]
+        tester: Option<String>,
+        /// The other end of its cable; given again, each is tried
+        #[arg(long, value_name = "HOST=PORT")]
+        device: Vec<String>,
+        /// Copy this program to the other hosts for the time of the check
+        #[arg(long, requires = "device")]
+        deploy: bool,
         /// Put in order what killed measurements left at interfaces, and nothing else; needs root
-        #[arg(long, conflicts_with = "json")]
+        #[arg(long, conflicts_with_all = ["json", "device"])]
         clean: bool,
         /// Print JSON
         #[arg(long)]

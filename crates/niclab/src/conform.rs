@@ -26,7 +26,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// Tries each device and prints its matrix; a device that accepts rules and does something else is
 /// a failure.
 pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
-    let names = devices::names(arguments.tester.as_deref(), &arguments.device);
+    let names = devices::names(arguments.tester.as_deref(), &arguments.device)?;
     devices::check(&names)?;
     let options = options(arguments);
     let Some(path) = &arguments.output else { return try_all(arguments, &options) };
@@ -40,7 +40,7 @@ pub fn run(arguments: &ConformArguments) -> Result<(), Failure> {
 fn try_all(arguments: &ConformArguments, options: &ConformOptions) -> Result<(), Failure> {
     let started = format!("{:.0}", Timestamp::now());
     let mut results = Vec::new();
-    let names = devices::names(arguments.tester.as_deref(), &arguments.device);
+    let names = devices::names(arguments.tester.as_deref(), &arguments.device)?;
     for (device, bed) in devices::open(&names, &devices::agents(arguments.deploy)?)? {
         if let Ok(mut bed) = bed {
             results.push(tried(&device.name, &mut *bed, options));

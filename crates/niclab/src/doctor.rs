@@ -6,6 +6,9 @@ use niclab_device::linux::cards::{NetworkCard, cards};
 use niclab_result::Environment;
 use serde::Serialize;
 
+mod testbed;
+
+pub use self::testbed::run as testbeds;
 use crate::devices;
 use crate::environment;
 use crate::failure::Failure;

@@ -4,12 +4,20 @@ use std::fs;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use niclab_device::{Fact, HostEnvironment};
 use niclab_lab::run::RunDevice;
 use niclab_result::{Environment, SCHEMA};
 
 /// Reads the facts that bear on a measurement. What cannot be read is left out.
 pub fn read() -> Environment {
     Environment { schema: SCHEMA, facts: facts(), noise: noise() }
+}
+
+/// This host, as an agent describes it to another one. Its place is empty.
+pub fn this_host() -> HostEnvironment {
+    let Environment { facts, noise, .. } = read();
+    let facts = facts.into_iter().map(|(name, value)| Fact { name, value }).collect();
+    HostEnvironment { place: String::new(), facts, noise }
 }
 
 /// Adds the facts and the noise of other hosts, each behind its place.

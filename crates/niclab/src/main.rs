@@ -79,7 +79,12 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
-        Command::Doctor { clean: false, json } => doctor::run(json),
+        Command::Doctor { clean: false, json, device, .. } if device.is_empty() => {
+            doctor::run(json)
+        }
+        Command::Doctor { clean: false, json, tester, device, deploy } => {
+            doctor::testbeds(tester.as_deref(), &device, deploy, json)
+        }
         Command::Doctor { clean: true, .. } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fleet(arguments) => fleet::run(&arguments),

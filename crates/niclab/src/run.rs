@@ -185,7 +185,7 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
             devices::DEFAULT[..devices::SHORT_COUNT].iter().map(|name| name.to_string()).collect()
         }
         (true, _) => devices::DEFAULT.map(str::to_owned).to_vec(),
-        (false, _) => devices::names(arguments.tester.as_deref(), &arguments.device),
+        (false, _) => devices::names(arguments.tester.as_deref(), &arguments.device)?,
     };
     devices::check(&names)?;
     let agents = devices::agents(arguments.deploy)?;

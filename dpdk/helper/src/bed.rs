@@ -1061,7 +1061,7 @@ fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo
     ];
     facts.extend(ports.device.firmware().map(|version| fact("firmware", version)));
     if device.speed_mbps > 0 && matches!(arguments.wiring, Wiring::Cards | Wiring::Half) {
-        facts.push(fact("speed", format!("{} Mbit/s", device.speed_mbps)));
+        facts.push(fact("speed", format!("{} Gbps", f64::from(device.speed_mbps) / 1e3)));
     }
     facts.extend(rule_facts(bed));
     if ports.ring.is_some() {

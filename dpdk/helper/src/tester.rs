@@ -49,6 +49,12 @@ impl DpdkTester {
             fact("port of the tester", &info.name),
             fact("driver of the tester", &info.driver),
         ];
+        if info.speed_mbps > 0 {
+            facts.push(fact(
+                "speed of the tester",
+                &format!("{} Gbps", f64::from(info.speed_mbps) / 1e3),
+            ));
+        }
         facts.extend(port.firmware().map(|firmware| fact("firmware of the tester", &firmware)));
         let about = DeviceInfo {
             name: open.name.clone(),

@@ -10,7 +10,7 @@ use super::ethtool::rss::RssConfig;
 use super::link::Link;
 use super::name::{Ends, Path};
 use super::ring::{RX_SLOTS, TX_SLOTS};
-use super::{End, tune};
+use super::{End, port_gbps, tune};
 use crate::face::Fact;
 
 /// Entries of an indirection table that are told one by one.
@@ -68,11 +68,22 @@ pub(super) fn of_wire(ends: &Ends, path: Path, tester: Option<&End>, device: &En
     facts
 }
 
+/// Those of an interface that is the tester's half of a testbed.
+pub(super) fn of_tester(end: &End) -> Vec<Fact> {
+    let fact = |name: &str, value: String| Fact { name: format!("{name} of the tester"), value };
+    let mut facts = vec![fact("interface", end.link.name.clone())];
+    facts.extend(of_card(end, " of the tester"));
+    facts.push(fact("MTU", end.link.mtu.to_string()));
+    facts
+}
+
 /// What the driver of an interface says, by the place that it has in the wire: `""` of the one
 /// under test, `" of the tester"`. What it has not is left out.
 fn of_card(end: &End, whose: &str) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: format!("{name}{whose}"), value };
     let mut facts = vec![fact("driver", driver(&end.link))];
+    let speed = port_gbps(&end.link).map(|gbps| fact("speed", format!("{gbps} Gbps")));
+    facts.extend(speed);
     // What cannot be asked is not known: no fact.
     let reply = end.within("asking", |link| {
         Card::open(&link.name).and_then(|mut card| tell(&mut card, &fact))
@@ -105,6 +116,15 @@ fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<
     if let Some(Rings { rx, rx_most, tx, tx_most }) = card.rings()? {
         let text = format!("rx {rx} of {rx_most}, tx {tx} of {tx_most} descriptors");
         facts.push(fact("card rings", text));
+    }
+    if let Some(pause) = card.pause()? {
+        let text = match (pause.rx, pause.tx) {
+            (false, false) => "off",
+            (true, false) => "obeyed",
+            (false, true) => "sent",
+            (true, true) => "obeyed and sent",
+        };
+        facts.push(fact("pause frames", text.to_owned()));
     }
     if let Some(config) = card.rss_config()? {
         facts.push(fact("RSS hash", hash(&config)));

@@ -212,9 +212,21 @@ fn make_veth(path: Path) -> io::Result<(End, End)> {
     Ok((look(near_ns, near)?, look(far_ns, far)?))
 }
 
+/// The name of an interface that is named by itself, or by an address that it has.
+fn interface_of(name: &str) -> Result<String, DeviceError> {
+    let Ok(address) = name.parse() else { return Ok(name.to_owned()) };
+    let found = link::of_address(address);
+    let found = found.map_err(|e| refused(&format!("looking up the address {name}"), &e))?;
+    found.ok_or_else(|| DeviceError::Absent {
+        what: format!("an interface with the address {name}"),
+        remedy: "`ip address` lists those that are here".into(),
+    })
+}
+
 impl End {
-    /// An interface of this process's namespace, as it is.
+    /// An interface of this process's namespace, as it is; named by an address of its, too.
     fn named(name: &str) -> Result<End, DeviceError> {
+        let name = &interface_of(name)?;
         let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
         let link = link.ok_or_else(|| DeviceError::Absent {
             what: format!("interface {name}"),

@@ -6,12 +6,12 @@ use super::link::LinkCounters;
 use super::name::{Ends, Name, Path};
 use super::ring::{RxRing, TxRing};
 use super::rings::TesterRings;
-use super::{End, FRAME_LEN_DEFAULT, HEADER_AND_FCS_LEN, refused};
+use super::{End, FRAME_LEN_DEFAULT, HEADER_AND_FCS_LEN, facts, refused};
 use crate::Load;
 use crate::capability;
 use crate::cores::Cores;
 use crate::face::{
-    DeviceError, DeviceInfo, Fact, Observation, PathNode, Setup, SetupReport, Task, Testbed,
+    DeviceError, DeviceInfo, Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 use crate::two_hosts::{
     HalfObservation, HalfTask, InterfaceCounts, MarkedTrips, Role, TesterEnds, TesterObservation,
@@ -50,7 +50,7 @@ impl LinuxTester {
         };
         let about = DeviceInfo {
             name: name.into(),
-            facts: vec![Fact { name: "interface of the tester".into(), value: interface }],
+            facts: facts::of_tester(&end),
             places: vec![place("generator"), place("sink")],
             ..DeviceInfo::default()
         };

@@ -270,7 +270,7 @@ fn the_page_about_two_hosts_runs_as_written() {
         run(command).with(0, &[]);
         count += 1;
     }
-    assert_eq!(count, 3, "blocks");
+    assert_eq!(count, 4, "blocks");
     for result in ["first", "spread"] {
         let samples = samples(&scratch.path().join(result));
         assert!(!loads(&samples).is_empty(), "{result}: {samples:#?}");
@@ -299,6 +299,60 @@ fn frames_between_two_hosts_are_accounted_for_and_their_clocks_agree() {
     wait_until("the agents end", || {
         [&hosts.tester, &hosts.device].iter().all(|host| hosts.agents(host).is_empty())
     });
+}
+
+/// doctor says which port the cable leads to, and what differs at its ends.
+#[test]
+fn doctor_finds_the_other_end_of_the_cable_and_what_differs() {
+    let name = "doctor_finds_the_other_end_of_the_cable_and_what_differs";
+    let Some(hosts) = hosts(name, "doctor") else { return };
+    let _cores = cores();
+    let other = ["link", "add", "eth2", "type", "veth", "peer", "name", "eth3"];
+    ip(&[&["-n", &hosts.device], &other[..]].concat()).unwrap();
+    for link in ["eth2", "eth3"] {
+        ip(&["-n", &hosts.device, "link", "set", link, "mtu", "9000", "up"]).unwrap();
+    }
+    let [_, tester, _, device] = hosts.arguments("linux");
+    let mut right = hosts.program(&["doctor", "--tester", &tester, "--device", &device]);
+    right.arg("--json");
+    let right = run(right);
+    assert_eq!(right.code, Some(0), "{right:?}");
+    let found: Value = serde_json::from_str(&right.out).unwrap();
+    assert_eq!(found[0]["cable"]["received"], 100, "{found}");
+    assert_eq!(found[0]["cable"]["alignment"]["by"], "markers", "{found}");
+    assert!(found[0]["hosts"].as_array().unwrap().len() == 2, "{found}");
+    let wrong = device.replace("eth1", "eth2");
+    let both = ["doctor", "--tester", &tester, "--device", &wrong, "--device", &device];
+    let ended = run(hosts.program(&both));
+    ended.with(5, &["linux:eth2: no frame came back"]);
+    let message = ended.prose();
+    assert!(message.contains("MTU is 9000 at the device and 1500 at the tester"), "{message}");
+    assert!(message.contains("cable: 100 of 100 frames came back"), "{message}");
+}
+
+/// The variables of the kernel's driver tests name both hosts; addresses name the interfaces.
+#[test]
+fn variables_of_the_kernels_driver_tests_name_the_hosts() {
+    let name = "variables_of_the_kernels_driver_tests_name_the_hosts";
+    let Some(hosts) = hosts(name, "selftests") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    for (host, address) in [(&hosts.tester, "192.0.2.2/24"), (&hosts.device, "192.0.2.1/24")] {
+        ip(&["-n", host, "address", "add", address, "dev", "eth1"]).unwrap();
+    }
+    let output = scratch.path().join("selftests");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &hosts.device, env!("CARGO_BIN_EXE_niclab"), "run"]);
+    command.args(["frame-size", "--device", "selftests", "--repeats", "1", "--set", "frame=64"]);
+    command.args(["--set", "queues=1", "--set", "cores=1", "-o"]).arg(&output);
+    let program = hosts.program(&[]);
+    let path = program.get_envs().find(|(key, _)| *key == "PATH").unwrap().1.unwrap();
+    command.env("PATH", path).env("NETIF", "eth1").env("LOCAL_V4", "192.0.2.1");
+    command.env("REMOTE_V4", "192.0.2.2").env("REMOTE_TYPE", "netns");
+    command.env("REMOTE_ARGS", &hosts.tester);
+    run(command).with(0, &[]);
+    assert!(!loads(&samples(&output)).is_empty());
+    let unset = ["run", "frame-size", "--device", "selftests"];
+    run(niclab(&unset)).with(5, &["device `selftests`: set REMOTE_V4 to"]);
 }
 
 /// niclab or either agent is killed at any moment: nothing is left on a host, nothing that was

@@ -9,6 +9,7 @@ use super::layout::{Bytes, text_at, u32_at, u64_at};
 
 const GDRVINFO: u32 = 0x03;
 const GRINGPARAM: u32 = 0x10;
+const GPAUSEPARAM: u32 = 0x12;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
@@ -26,6 +27,7 @@ const NAME_LEN: usize = 32;
 pub(super) const DRVINFO_LEN: usize = 196;
 pub(super) const RINGPARAM_LEN: usize = 36;
 pub(super) const CHANNELS_LEN: usize = 36;
+pub(super) const PAUSEPARAM_LEN: usize = 16;
 pub(super) const GSTRINGS_LEN: usize = 12;
 pub(super) const STATS_LEN: usize = 8;
 pub(super) const SSET_INFO_LEN: usize = 16;
@@ -128,6 +130,21 @@ pub struct Rings {
     pub tx: u32,
     /// At most.
     pub tx_most: u32,
+}
+
+/// Which pause frames an interface uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// It obeys those of the other end.
+    pub rx: bool,
+    /// It sends them.
+    pub tx: bool,
+}
+
+impl Pause {
+    pub(super) fn read(answer: &[u8]) -> Pause {
+        Pause { rx: u32_at(answer, 8) != 0, tx: u32_at(answer, 12) != 0 }
+    }
 }
 
 impl Rings {
@@ -244,6 +261,15 @@ impl Card {
     pub fn rings(&mut self) -> io::Result<Option<Rings>> {
         let command = Bytes::of(GRINGPARAM, RINGPARAM_LEN).0;
         self.if_known(&command, RINGPARAM_LEN, Rings::read)
+    }
+
+    /// Pause frames (IEEE 802.3, annex 31B); `None` where the driver does not tell.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pause(&mut self) -> io::Result<Option<Pause>> {
+        let command = Bytes::of(GPAUSEPARAM, PAUSEPARAM_LEN).0;
+        self.if_known(&command, PAUSEPARAM_LEN, Pause::read)
     }
 
     /// The driver's statistics; empty if it has none.

@@ -178,6 +178,7 @@ int main(void)
 {
 	LEN("drvinfo", sizeof(struct ethtool_drvinfo));
 	LEN("ringparam", sizeof(struct ethtool_ringparam));
+	LEN("pauseparam", sizeof(struct ethtool_pauseparam));
 	LEN("channels-len", sizeof(struct ethtool_channels));
 	LEN("gstrings", sizeof(struct ethtool_gstrings));
 	LEN("stats", sizeof(struct ethtool_stats));
@@ -191,6 +192,7 @@ int main(void)
 	LEN("name", ETH_GSTRING_LEN);
 	COMMAND("GDRVINFO", ETHTOOL_GDRVINFO);
 	COMMAND("GRINGPARAM", ETHTOOL_GRINGPARAM);
+	COMMAND("GPAUSEPARAM", ETHTOOL_GPAUSEPARAM);
 	COMMAND("GSTRINGS", ETHTOOL_GSTRINGS);
 	COMMAND("GSTATS", ETHTOOL_GSTATS);
 	COMMAND("GSSET_INFO", ETHTOOL_GSSET_INFO);

@@ -56,6 +56,7 @@ fn lengths_and_places_are_those_of_the_header() {
     for (name, ours) in [
         ("drvinfo", info::DRVINFO_LEN),
         ("ringparam", info::RINGPARAM_LEN),
+        ("pauseparam", info::PAUSEPARAM_LEN),
         ("channels-len", info::CHANNELS_LEN),
         ("gstrings", info::GSTRINGS_LEN),
         ("stats", info::STATS_LEN),
