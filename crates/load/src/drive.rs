@@ -171,7 +171,7 @@ impl<T: Tape> RunningTrial<T> {
         window: &mut impl MeasuredPart,
     ) -> LoadObservation {
         let clock = Clock::new();
-        let start_ns = clock.now_ns();
+        let start_ns = window.start(&clock);
         // A counter that steps back behind the start must not end the trial.
         let now = || clock.now_ns().saturating_sub(start_ns);
         self.turns_until(self.counted.from_ns, (outlet, inlet, window), &now);

@@ -3,6 +3,8 @@
 //! The rings of AF_PACKET and those of a DPDK port look like this. Frames are without
 //! FCS.
 
+use crate::clock::Clock;
+
 /// Frames that one poll or one reservation handles at most.
 pub const BURST: usize = 64;
 
@@ -45,6 +47,11 @@ pub trait Inlet {
 
 /// Told when the measured part of a load begins and ends, so that counters can be read there.
 pub trait MeasuredPart {
+    /// The load is prepared, and its first frame is due when this returns: at the time that it
+    /// returns, by `clock`, nanoseconds.
+    fn start(&mut self, clock: &Clock) -> u64 {
+        clock.now_ns()
+    }
     /// The first counted frame is due, at this time of the process's clock, nanoseconds.
     fn opened(&mut self, _at_ns: u64) {}
     /// The last counted frame was due.

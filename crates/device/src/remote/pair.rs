@@ -28,7 +28,7 @@ const MARKERS: u32 = 64;
 const LEAD_FIRST: Duration = Duration::from_millis(50);
 
 /// How often a trial is begun.
-const ATTEMPTS: u32 = 4;
+const ATTEMPTS: u32 = 6;
 
 /// Both halves.
 pub(super) struct TwoHosts {
@@ -114,7 +114,11 @@ impl TwoHosts {
         }
         self.attempt(load, plan)?.ok_or_else(|| DeviceError::Interrupted {
             device: self.about.name.clone(),
-            reason: format!("the tester hears later than {:?} when a load begins", self.lead),
+            reason: format!(
+                "the tester was ready later than {:?} after it heard when a load begins, \
+                 {ATTEMPTS} times; run niclab on the tester, or nearer to it",
+                self.lead
+            ),
         })
     }
 

@@ -47,20 +47,16 @@ impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
         start_ns: u64,
         depth: u32,
     ) -> Result<(LoadObservation, u64), DeviceError> {
-        let clock = Clock::new();
-        if clock.now_ns() >= start_ns {
-            let reason = "start_ns: it is over; give a later one".to_owned();
-            return Err(DeviceError::BadLoad { reason });
-        }
         let _pinned = Pinned::to(self.core);
-        while clock.now_ns() < start_ns {
-            std::hint::spin_loop();
-        }
-        let mut opened = Opened(0);
-        let driven = drive(load, depth, self.outlet, &mut *self.inlet, &mut opened);
+        let mut begun = Begun { start_ns, is_late: false, opened_ns: 0 };
+        let driven = drive(load, depth, self.outlet, &mut *self.inlet, &mut begun);
         let mut load = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
         count_late(&mut load, self.inlet);
-        Ok((load, opened.0))
+        if begun.is_late {
+            let reason = "start_ns: it was over before the load was prepared; give a later one";
+            return Err(DeviceError::BadLoad { reason: reason.to_owned() });
+        }
+        Ok((load, begun.opened_ns))
     }
 
     /// Sends markers, each when the one before is back or lost. `next` is the number of the next.
@@ -139,11 +135,94 @@ impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
     }
 }
 
-/// When the measured part began.
-struct Opened(u64);
+/// When the load and its measured part began.
+struct Begun {
+    /// When the load is to begin, nanoseconds.
+    start_ns: u64,
+    /// That was over before it was prepared.
+    is_late: bool,
+    opened_ns: u64,
+}
 
-impl MeasuredPart for Opened {
+impl MeasuredPart for Begun {
+    fn start(&mut self, clock: &Clock) -> u64 {
+        let now_ns = clock.now_ns();
+        self.is_late = now_ns >= self.start_ns;
+        if self.is_late {
+            return now_ns;
+        }
+        while clock.now_ns() < self.start_ns {
+            std::hint::spin_loop();
+        }
+        self.start_ns
+    }
+
     fn opened(&mut self, at_ns: u64) {
-        self.0 = at_ns;
+        self.opened_ns = at_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_load::{Arrivals, Rate};
+    use niclab_packet::flow::FlowSpec;
+    use niclab_packet::size::FrameSizes;
+
+    use super::*;
+
+    /// Takes every frame and gives none back.
+    struct Sunk([u8; 2048]);
+
+    impl Outlet for Sunk {
+        fn reserve(&mut self, want: usize) -> usize {
+            want.min(1)
+        }
+
+        fn slot(&mut self, _: usize) -> &mut [u8] {
+            &mut self.0
+        }
+
+        fn commit(&mut self, lens: &[u16]) -> usize {
+            lens.len()
+        }
+    }
+
+    struct Nothing;
+
+    impl Inlet for Nothing {
+        fn poll(&mut self) -> usize {
+            0
+        }
+
+        fn frame(&self, _: usize) -> &[u8] {
+            &[]
+        }
+
+        fn release(&mut self) {}
+    }
+
+    fn load(warmup_ns: u64) -> Load {
+        Load {
+            // The preparation of so many flows takes milliseconds.
+            flows: FlowSpec { count: 1_000_000, ..FlowSpec::default() },
+            sizes: FrameSizes::Fixed(64),
+            rate: Rate::Pps(1000.0),
+            arrivals: Arrivals::Constant,
+            duration_ns: 1_000_000,
+            warmup_ns,
+            seed: 1,
+            trace: None,
+        }
+    }
+
+    #[test]
+    fn a_load_begins_when_it_was_to_however_long_its_preparation_takes() {
+        let (mut outlet, mut inlet) = (Sunk([0; 2048]), Nothing);
+        let mut ends = TesterEnds { outlet: &mut outlet, inlet: &mut inlet, core: 0 };
+        let start_ns = Clock::new().now_ns() + 3_000_000_000;
+        let (_, opened_ns) = ends.offer(&load(500_000), start_ns, 64).unwrap();
+        assert_eq!(opened_ns, start_ns + 500_000);
+        let late = ends.offer(&load(0), Clock::new().now_ns() + 1, 64).unwrap_err().to_string();
+        assert!(late.contains("start_ns"), "{late}");
     }
 }
