@@ -19,7 +19,7 @@ pub use self::agent::serve;
 use self::asked::AskedDevice;
 use self::files::{of_setup, of_task};
 use self::name::Name;
-pub use self::name::{is_remote, of_halves};
+pub use self::name::{device_of, is_remote, of_halves};
 use self::pair::TwoHosts;
 use self::protocol::{AgentAnswer, AgentRequest};
 pub use self::start::AgentStart;

@@ -25,7 +25,7 @@ pub(super) struct Name {
     pub device: String,
 }
 
-/// What the halves of a testbed are written between, the tester first.
+/// Separates the halves in the name of a testbed, the tester first.
 const HALVES: &str = " -> ";
 
 /// This host, in the name of half a testbed.
@@ -43,6 +43,12 @@ pub fn is_remote(name: &str) -> bool {
 /// The halves of a testbed of two hosts: tester and device.
 pub(super) fn halves(name: &str) -> Option<(&str, &str)> {
     name.split_once(HALVES)
+}
+
+/// The device in a name, without its place and its tester.
+pub fn device_of(name: &str) -> String {
+    let device = halves(name).map_or(name, |(_, device)| device);
+    Name::parse_half(device).map_or_else(|_| device.to_owned(), |name| name.device)
 }
 
 /// The name of a testbed of two hosts.

@@ -145,8 +145,10 @@ fn spread(values: &[f64], middle: f64) -> f64 {
     if mad <= SPREAD_MIN * MAD_NORMAL / 10.0 {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
-        return (at(0.9) - at(0.1)) / DECILES_NORMAL;
+        // Rounded to the middle: one host of a few must not be its own scale.
+        let outer = 0.1 * (sorted.len() - 1) as f64;
+        let (low, high) = (outer.ceil() as usize, sorted.len() - 1 - outer.ceil() as usize);
+        return (sorted[high] - sorted[low]) / DECILES_NORMAL;
     }
     let (mut squares, mut weights) = (0.0, 0.0);
     for value in values {

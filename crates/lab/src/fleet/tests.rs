@@ -249,6 +249,13 @@ fn a_host_that_gives_nothing_is_named_and_equal_values_name_nobody() {
     assert!(equal.judged(SOUND).odd.is_empty());
     let odd_one: &Fault = &|host, _, _| if host == 4 { 0.97 } else { 1.0 };
     assert_eq!(odd(&equal.judged(odd_one)), ["host00004"]);
+    for hosts in [5, 6, 7] {
+        let half: &Fault = &|host, _, _| if host == 4 { 0.5 } else { 1.0 };
+        let twice: &Fault = &|host, _, _| if host == 4 { 2.0 } else { 1.0 };
+        for other in [half, twice] {
+            assert_eq!(odd(&Fleet { hosts, ..equal }.judged(other)), ["host00004"], "{hosts}");
+        }
+    }
     let nothing: &Fault = &|_, _, _| 0.0;
     assert!(equal.judged(nothing).groups[0].unjudged.is_some());
 }

@@ -1,5 +1,6 @@
 //! The values of all hosts, by what they measure: eight bytes a value.
 
+use niclab_device::remote::device_of;
 use std::collections::{HashMap, HashSet};
 
 use niclab_result::Mark;
@@ -150,7 +151,7 @@ impl FleetValues {
         if is_new && facts.firmware.len() < FIRMWARE_MAX {
             facts.firmware.push((group, firmware));
         }
-        if better.is_none() || !row.value.is_finite() {
+        if better.is_none() || !(row.value as f32).is_finite() {
             return Ok(());
         }
         if is_in_doubt(row) {
@@ -224,14 +225,10 @@ fn group_name(device: &str, driver: &str) -> String {
 /// A device without what differs from host to host: the host that has it, and the names of its
 /// interfaces, its PCI addresses or its peer. The name of a variant stays.
 pub fn card_kind(device: &str) -> String {
-    let is_elsewhere = device.starts_with("ssh://") || device.starts_with("exec:");
-    let device = match device.split_once('=').filter(|_| is_elsewhere) {
-        Some((_, device)) => device,
-        None => device,
-    };
+    let device = device_of(device);
     let (name, variant) = match device.rfind(" [").filter(|_| device.ends_with(']')) {
         Some(at) => device.split_at(at),
-        None => (device, ""),
+        None => (&device[..], ""),
     };
     let (kind, arguments) = name.split_once(':').unwrap_or((name, ""));
     let is_of_host = match kind {
@@ -255,6 +252,10 @@ mod tests {
             ("linux:eth0,eth1", "linux"),
             ("ssh://dut=linux-xdp:eth0,eth1", "linux-xdp"),
             ("exec:ip netns exec a niclab agent=linux:b,c [slow]", "linux [slow]"),
+            ("exec:srun --cpu-bind=none -w node2=soft", "soft"),
+            ("exec:env A=b ip netns exec c=linux:d,e", "linux"),
+            ("local=linux:eth0 -> ssh://dut7=linux-xdp:eth1", "linux-xdp"),
+            ("ssh://t=dpdk:-a 0000:41:00.0 -> local=linux:eth1", "linux"),
             ("dpdk:--vdev=net_ring0", "dpdk:--vdev=net_ring0"),
             ("dpdk:-a 0000:41:00.0 -a 0000:41:00.1", "dpdk"),
             ("model:connectx-5", "model:connectx-5"),

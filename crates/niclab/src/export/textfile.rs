@@ -76,10 +76,9 @@ fn labels(of: &MetricMedian<'_>, origin: &DeviceOrigin, statistic: &str) -> Stri
     pairs.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
 }
 
-/// A value of a label: backslash, quote and line end escaped, control characters as their numbers.
+/// A value of a label: backslash and quote escaped, control characters as their numbers.
 fn escaped(value: &str) -> String {
-    one_line(&value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n"))
-        .replace(r"\u", r"\\u")
+    one_line(value).replace('\\', r"\\").replace('"', r#"\""#)
 }
 
 /// The file, as the text format 0.0.4 has it.
@@ -148,7 +147,8 @@ mod tests {
 
     #[test]
     fn labels_and_names_of_files_hold_any_text() {
-        assert_eq!(escaped("a\"b\\c\nd\x1b"), r#"a\"b\\c\nd\\u001b"#);
+        assert_eq!(escaped("a\"b\\c\nd\x1b"), r#"a\"b\\c\\u000ad\\u001b"#);
+        assert_eq!(escaped(r"\u0041"), r"\\u0041");
         assert_eq!(part("../dut 1"), ".._dut_1");
         assert_eq!(part(""), "unknown");
     }
