@@ -263,6 +263,7 @@ want_slurm() {
 guest_files='^\./(boot/vmlinu|(usr/)?lib/modules/[^/]+/(vmlinu|modules\.|kernel/('
 guest_files+='(arch|crypto|lib|net|drivers/virtio|drivers/net/(vxlan|wireguard))/'
 guest_files+='|fs/(9p|fscache|netfs|overlayfs)/'
+guest_files+='|drivers/(net/ethernet/intel/igb|dca|pps|ptp|i2c/algos)/'
 guest_files+='|drivers/(net/[^/]+|char/virtio_console)\.ko)))'
 
 # unpack_guest PACKAGE...: downloads Debian's kernel and a static busybox into $target/guest, for
@@ -318,14 +319,15 @@ unpack_kernel() {
     tail -c "+$((at + 1))" "$1" | xz --decompress --single-stream --stdout >"$2" || [ -s "$2" ]
 }
 
-# ask_debian: has apt know Debian's packages alone, on a system of another distribution, until this
-# shell ends. The lists are in a directory of their own, and the keys are those of the system.
+# ask_debian [SUITE]: has apt know the packages of a suite of Debian alone, until this shell ends. The
+# lists are in a directory of their own, and the keys are those of the system.
 ask_debian() {
-    local place keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    place=$(realpath -m "$target/debian")
+    local place suite=${1-bookworm} keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    place=$(realpath -m "$target/debian/$suite")
     mkdir -p "$place"/lists/partial "$place"/cache/archives/partial
     : >"$place/status"
-    printf 'deb [signed-by=%s] http://deb.debian.org/debian bookworm main\n' "$keys" >"$place/sources"
+    printf 'deb [signed-by=%s] http://deb.debian.org/debian %s main\n' "$keys" "$suite" \
+        >"$place/sources"
     cat >"$place/apt.conf" <<END
 Dir::Etc::SourceList "$place/sources";
 Dir::Etc::SourceParts "-";
@@ -356,7 +358,8 @@ want_guest() {
     on_debian || [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
         packages+=(debian-archive-keyring)
     install_packages optional "$purpose" "${packages[@]}" || return 1
-    [ ! -s "$target/guest/packages.txt" ] || return 0
+    # One that an older version unpacked may lack modules.
+    [ -z "$(find "$target/guest" -name igb.ko 2>/dev/null)" ] || return 0
     if ! have apt-cache || ! have dpkg-deb; then
         say "no apt-get here; going on without $purpose"
         return 1
@@ -373,6 +376,32 @@ want_guest() {
         say "apt brings no kernel of Debian; going on without $purpose"
         return 1
     }
+}
+
+# A QEMU with cards that stamp frames (8.1 or newer), where the system has an older one: that of
+# Debian's backports, unpacked beside it.
+want_guest_cards() {
+    local emulator part=$target/guest-qemu.part log=$target/guest-qemu.log
+    emulator=qemu-system-$(uname -m)
+    have "$emulator" || return 1
+    [ -z "$("$emulator" -device igb,help 2>/dev/null)" ] || return 0
+    [ ! -d "$target/guest-qemu" ] || return 0
+    [ "$(uname -m)" = x86_64 ] && have apt-get && have dpkg-deb || return 1
+    say "unpacking a newer QEMU into $target/guest-qemu for tests of time stamps; it is not installed"
+    rm -rf "$part" && mkdir -p "$part/packages"
+    if ! (
+        ask_debian bookworm-backports || exit 1
+        cd "$part/packages" || exit 1
+        download qemu-system-x86 qemu-system-common qemu-system-data || exit 1
+        for package in *.deb; do dpkg-deb -x "$package" .. || exit 1; done
+    ) >"$log" 2>&1 </dev/null; then
+        say "that failed; the end of $log:"
+        tail -n 5 "$log" >&2
+        rm -rf "$part"
+        return 1
+    fi
+    rm -rf "$part/packages"
+    mv "$part" "$target/guest-qemu"
 }
 
 # HdrHistogram's own tools, which read latency.hlog in a test: its Python port, and its C library

@@ -6,7 +6,7 @@ mod undisturbed;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{Latency, LoadObservation, SetupReport};
+use niclab_device::{Latency, LoadObservation, SetupReport, StampClock, StampedFrames};
 use niclab_packet::size::RateLevel;
 use niclab_result::Quantity;
 
@@ -68,6 +68,7 @@ pub fn metrics(observation: &LoadObservation) -> Metrics {
     put_device_time(&mut metrics, o);
     put_latency(&mut metrics, "latency_ns", o.latency.as_ref());
     put_latency(&mut metrics, "service_ns", o.service.as_ref());
+    o.stamped.iter().for_each(|stamped| put_stamped(&mut metrics, stamped));
     metrics
 }
 
@@ -159,6 +160,24 @@ fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
     quantiles(metrics, name, latency);
 }
 
+/// Times by time stamps. Without one there is but how many were asked for.
+fn put_stamped(metrics: &mut Metrics, stamped: &StampedFrames) {
+    let StampedFrames { by, asked, port, program, resolution_ns, cost_ns } = stamped;
+    put(metrics, "stamps_asked", *asked as f64, "frames");
+    put(metrics, "stamped_frames", port.0.len() as f64, "frames");
+    if port.0.is_empty() {
+        return;
+    }
+    let name = match by {
+        StampClock::Card => "latency_card_ns",
+        StampClock::Kernel => "latency_kernel_ns",
+    };
+    put_latency(metrics, name, Some(port));
+    put_latency(metrics, "latency_stamped_ns", Some(program));
+    put(metrics, "stamp_resolution_ns", *resolution_ns as f64, "ns");
+    put(metrics, "stamp_cost_ns", *cost_ns as f64, "ns");
+}
+
 /// The quantiles and the maximum of times, by names that begin with `name`; nothing of none.
 pub(crate) fn quantiles(metrics: &mut Metrics, name: &str, Latency(times): &Latency) {
     if times.is_empty() {
@@ -231,6 +250,40 @@ mod tests {
         assert!((value("throughput_gbps_l2") - 0.4608).abs() < 1e-9);
         assert!((value("throughput_gbps_l1") - 0.6048).abs() < 1e-9);
         assert_eq!(metrics["throughput_gbps_l1"].unit, "Gbps");
+    }
+
+    #[test]
+    fn times_by_stamps_are_beside_the_same_frames_by_niclabs_clock() {
+        let times = |ns: [u64; 3]| {
+            let mut latency = Latency::new();
+            ns.into_iter().for_each(|ns| latency.record(ns));
+            latency
+        };
+        let mut observation = observation();
+        observation.stamped = Some(StampedFrames {
+            by: StampClock::Card,
+            asked: 4,
+            port: times([160, 176, 320]),
+            program: times([900, 1_000, 1_100]),
+            resolution_ns: 16,
+            cost_ns: 700,
+        });
+        let found = metrics(&observation);
+        for (name, value) in [
+            ("latency_card_ns_p50", 176.0),
+            ("latency_stamped_ns_p50", 1_000.0),
+            ("stamps_asked", 4.0),
+            ("stamped_frames", 3.0),
+            ("stamp_resolution_ns", 16.0),
+            ("stamp_cost_ns", 700.0),
+        ] {
+            assert_eq!(found[name].value, value, "{name}");
+        }
+        let none = StampedFrames { asked: 4, ..StampedFrames::default() };
+        observation.stamped = Some(none);
+        let found = metrics(&observation);
+        assert_eq!(found["stamped_frames"].value, 0.0);
+        assert!(!found.contains_key("latency_card_ns_p50") && !found.contains_key("stamp_cost_ns"));
     }
 
     #[test]

@@ -163,6 +163,17 @@ pub(crate) const LOAD: &[Metric] = &[
         .whatever_load(),
     lower("latency_ns_…", "ns", "from when a frame was due until it came back"),
     lower("service_ns_…", "ns", "from when a frame was sent until it came back"),
+    lower("latency_card_ns_…", "ns", "from port to port by the clock of the tester's card"),
+    lower("latency_kernel_ns_…", "ns", "from driver to driver by the tester's kernel"),
+    lower(
+        "latency_stamped_ns_…",
+        "ns",
+        "the same frames by niclab's clock, from the call that sent",
+    ),
+    neither("stamps_asked", "frames", "were sent with a request for a time stamp"),
+    neither("stamped_frames", "frames", "of these, stamped when sent and when back"),
+    neither("stamp_resolution_ns", "ns", "all times between two stamps are multiples of it"),
+    lower("stamp_cost_ns", "ns", "time of the generator's core for a stamped frame"),
 ];
 
 /// The metrics of the control side.

@@ -7,6 +7,7 @@ pub(crate) mod frames;
 pub(crate) mod knees;
 pub(crate) mod placements;
 pub(crate) mod queues;
+mod stamps;
 pub(crate) mod tables;
 pub(crate) mod throughput;
 pub(crate) mod updates;
@@ -208,7 +209,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
         verdict: ExperimentVerdict::Answered,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures,
-        tables: of.tables(results),
+        tables: of.tables(results).into_iter().chain(stamps::stamped_frames(results)).collect(),
         terms: of.terms().to_owned(),
         beside_published: String::new(),
     }

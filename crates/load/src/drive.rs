@@ -307,6 +307,7 @@ impl<T: Tape> RunningTrial<T> {
             card_frames: None,
             rss_changes: None,
             honesty,
+            stamped: None,
         }
     }
 }

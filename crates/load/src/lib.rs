@@ -14,7 +14,7 @@ pub mod rings;
 mod sink;
 pub mod spec;
 pub mod stall;
-mod stamp;
+pub mod stamp;
 pub mod stream;
 mod tape;
 
@@ -22,7 +22,7 @@ pub use drive::{LoadError, drive, mark_stalls};
 pub use histogram::Latency;
 pub use observation::{
     Alignment, AlignmentBy, Control, Honesty, LoadObservation, PortCounters, QueueCounters,
-    QueueReaction, RssChanges, Slice, Stalls,
+    QueueReaction, RssChanges, Slice, Stalls, StampClock, StampedFrames,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

@@ -87,6 +87,41 @@ pub struct LoadObservation {
     pub rss_changes: Option<RssChanges>,
     /// How well the generator kept its promise.
     pub honesty: Honesty,
+    /// Times of some frames by the time stamps of the tester's port, where it was asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<StampedFrames>,
+}
+
+/// Times of sampled frames of the measured part: by the time stamps of the tester's port, and by
+/// niclab's clock beside them. A frame is here if the port stamped it when it left and when it was
+/// back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StampedFrames {
+    /// The clock of the stamps.
+    pub by: StampClock,
+    /// Frames that were sent with a request for a stamp.
+    pub asked: u64,
+    /// From the stamp of the sent frame to the stamp of the received one.
+    pub port: Latency,
+    /// The same frames by niclab's clock: from the call that sent a frame until niclab had it back.
+    pub program: Latency,
+    /// All times between two stamps were multiples of this, nanoseconds.
+    pub resolution_ns: u64,
+    /// Mean time of the generator's core for such a frame, nanoseconds: the call that sends it, the
+    /// request for its stamp and the answer.
+    pub cost_ns: u64,
+}
+
+/// What stamps frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StampClock {
+    /// The card, by its own clock, at its end of the cable.
+    #[default]
+    Card,
+    /// The kernel: the driver when it hands a frame to the card, the stack when the driver hands it
+    /// a frame.
+    Kernel,
 }
 
 /// Changes of RSS while frames flow, and the work of the cores meanwhile.

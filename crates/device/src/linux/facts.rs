@@ -7,9 +7,11 @@ use std::io;
 use super::ethtool::Card;
 use super::ethtool::info::{Driver, Rings, Statistic};
 use super::ethtool::rss::RssConfig;
+use super::ethtool::stamps::Received;
 use super::link::Link;
 use super::name::{Ends, Path};
 use super::ring::{RX_SLOTS, TX_SLOTS};
+use super::stamp_setting::Stamping;
 use super::{End, port_gbps, tune};
 use crate::face::Fact;
 
@@ -17,7 +19,12 @@ use crate::face::Fact;
 const ENTRIES_TOLD_MAX: usize = 16;
 
 /// Those of a wire, in reading order.
-pub(super) fn of_wire(ends: &Ends, path: Path, tester: Option<&End>, device: &End) -> Vec<Fact> {
+pub(super) fn of_wire(
+    ends: &Ends,
+    path: Path,
+    (tester, stamping): (Option<&End>, &Stamping),
+    device: &End,
+) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let far = &device.link;
     let kind = match (far.is_veth(), tester) {
@@ -30,6 +37,7 @@ pub(super) fn of_wire(ends: &Ends, path: Path, tester: Option<&End>, device: &En
     if let Some(tester) = tester {
         facts.push(fact("interface of the tester", tester.link.name.clone()));
         facts.extend(of_card(tester, " of the tester"));
+        facts.extend(stamping.facts());
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
     let (packet_path, ring) = match path {
@@ -69,10 +77,11 @@ pub(super) fn of_wire(ends: &Ends, path: Path, tester: Option<&End>, device: &En
 }
 
 /// Those of an interface that is the tester's half of a testbed.
-pub(super) fn of_tester(end: &End) -> Vec<Fact> {
+pub(super) fn of_tester(end: &End, stamping: &Stamping) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: format!("{name} of the tester"), value };
     let mut facts = vec![fact("interface", end.link.name.clone())];
     facts.extend(of_card(end, " of the tester"));
+    facts.extend(stamping.facts());
     facts.push(fact("MTU", end.link.mtu.to_string()));
     facts
 }
@@ -125,6 +134,13 @@ fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<
             (true, true) => "obeyed and sent",
         };
         facts.push(fact("pause frames", text.to_owned()));
+    }
+    if let Some(frames) = card.stamp_ability()?.frames() {
+        let text = match frames {
+            Received::All => "of all frames",
+            Received::Ptp => "of PTP frames",
+        };
+        facts.push(fact("card time stamps", text.to_owned()));
     }
     if let Some(config) = card.rss_config()? {
         facts.push(fact("RSS hash", hash(&config)));

@@ -11,6 +11,8 @@
 //! hosts of their own (`hosts`), with probes where a breakdown is asked for (`stamped`).
 
 pub(crate) mod applications;
+#[cfg(test)]
+mod card_stamps_tests;
 pub mod cards;
 mod coalescing;
 pub mod ethtool;
@@ -29,12 +31,14 @@ mod name;
 pub mod netns;
 mod note;
 mod ntuple;
+mod port_stamps;
 mod proving;
 mod ring;
 mod rings;
 mod rules;
 mod servers;
 pub mod settings;
+mod stamp_setting;
 pub(crate) mod stamped;
 pub mod stamped_requests;
 mod stamped_sockets;
@@ -69,6 +73,7 @@ use self::rings::{RingShape, Rings};
 use self::rules::RuleTable;
 use self::servers::Servers;
 use self::settings::HeldCard;
+use self::stamp_setting::Stamping;
 pub use self::stamped::stamps_at;
 use self::tester::LinuxTester;
 use self::trial::TrialWire;
@@ -119,6 +124,8 @@ struct LinuxBed {
     cores: Cores,
     /// Dropped before what the interfaces had is set back.
     rings: Option<Rings>,
+    /// Time stamps at the tester's interface.
+    stamping: Stamping,
     shape: RingShape,
     /// Settings of the interface under test, and of the tester's where that is niclab's own.
     held: Vec<HeldCard>,
@@ -161,7 +168,7 @@ pub(crate) fn open_tester(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
 impl LinuxBed {
     fn open(name: &str, far: Option<FarLink>) -> Result<LinuxBed, DeviceError> {
         let role = if far.is_some() { Role::Device } else { Role::Whole };
-        let Name { path, ends } = Name::parse(name, role)?;
+        let Name { path, ends, stamps } = Name::parse(name, role)?;
         let cores = match role {
             Role::Whole => Cores::choose(name)?,
             Role::Tester | Role::Device => Cores::alone(name)?,
@@ -174,10 +181,15 @@ impl LinuxBed {
             Ends::Named { tester, device } => (Some(End::named(tester)?), End::named(device)?),
             Ends::Alone(device) => (None, End::named(device)?),
         };
+        let stamping = match &tester {
+            Some(tester) => Stamping::take(tester, stamps)?,
+            None => Stamping::default(),
+        };
         let mut bed = LinuxBed {
-            about: about(name, path, &ends, cores, (tester.as_ref(), &device)),
+            about: about(name, (path, &ends), cores, (tester.as_ref(), &stamping, &device)),
             cores,
             rings: None,
+            stamping,
             shape: RingShape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
             held: Vec::new(),
             filters: None,
@@ -299,7 +311,7 @@ impl Testbed for LinuxBed {
         if shape != self.shape || self.rings.is_none() {
             let before = std::mem::replace(&mut self.shape, shape);
             self.arrange(before)?;
-            let tester = self.tester.as_ref();
+            let tester = (self.tester.as_ref(), &self.stamping);
             self.about.facts = facts::of_wire(&self.ends, shape.path, tester, &self.device);
         }
         let mut report = SetupReport::default();
@@ -391,13 +403,14 @@ fn carry_out_all<P: RuleTable>(
 }
 
 /// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: queues, RSS and rules of a card, flower filters, coalescing that is off, filters of
-/// probes, and the queueing disciplines that were added for filters.
+/// what: queues, RSS and rules of a card, flower filters, coalescing that is off, time stamps that
+/// are on, filters of probes, and the queueing disciplines that were added for filters.
 ///
 /// # Errors
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
-    let set_back = settings::clean()?.into_iter().chain(flower::clean()?).chain(tune::clean()?);
+    let cards = settings::clean()?.into_iter().chain(flower::clean()?);
+    let set_back = cards.chain(tune::clean()?).chain(stamp_setting::clean()?);
     let cleaned = niclab_probe::clean().map_err(|error| match error {
         ProbeError::NotAllowed { what } => {
             DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
@@ -608,7 +621,12 @@ impl LinuxBed {
             self.hold()?;
             self.held.iter_mut().try_for_each(|held| held.receive_by(queues.into()))?;
         }
-        self.rings = Some(Rings::open(self.tester.as_ref(), &self.device, self.shape)?);
+        self.rings = Some(Rings::open(
+            self.tester.as_ref(),
+            &self.device,
+            self.shape,
+            self.stamping.clock(),
+        )?);
         Ok(())
     }
 
@@ -671,10 +689,9 @@ fn filters(
 /// The description of the two interfaces.
 fn about(
     name: &str,
-    path: Path,
-    ends: &Ends,
+    (path, ends): (Path, &Ends),
     cores: Cores,
-    (tester, device): (Option<&End>, &End),
+    (tester, stamping, device): (Option<&End>, &Stamping, &End),
 ) -> DeviceInfo {
     let place =
         |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
@@ -703,7 +720,7 @@ fn about(
         || filters(device, true, place_of_filters, None).is_ok();
     DeviceInfo {
         name: name.into(),
-        facts: facts::of_wire(ends, path, tester, device),
+        facts: facts::of_wire(ends, path, (tester, stamping), device),
         places: match tester {
             Some(tester) => vec![
                 place("generator", &tester.link.name, Some(cores.tester)),

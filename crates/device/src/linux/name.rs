@@ -1,6 +1,8 @@
 //! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`,
 //! `linux-tc:veth`.
 
+use niclab_port::packet::StampClock;
+
 use crate::face::DeviceError;
 use crate::two_hosts::Role;
 
@@ -31,6 +33,8 @@ pub struct Name {
     pub path: Path,
     /// The interfaces.
     pub ends: Ends,
+    /// The clock of the time stamps at the tester's interface, if there are to be any.
+    pub stamps: Option<StampClock>,
 }
 
 impl Name {
@@ -47,11 +51,27 @@ impl Name {
         let found = paths.find_map(|(path, prefix)| Some((*path, text.strip_prefix(prefix)?)));
         let (path, rest) = found
             .ok_or_else(|| bad("must start with `linux:`, `linux-xdp:` or `linux-tc:`".into()))?;
+        let (rest, stamps) = match rest.split_once(",stamps=") {
+            Some((rest, clock)) => (rest, Some(clock_of(clock, role).map_err(bad)?)),
+            None => (rest, None),
+        };
         let ends = match role {
             Role::Whole => Ends::parse(rest),
             Role::Tester | Role::Device => Ends::parse_alone(rest),
         };
-        Ok(Name { path, ends: ends.map_err(bad)? })
+        Ok(Name { path, ends: ends.map_err(bad)?, stamps })
+    }
+}
+
+/// The clock of time stamps by its word.
+fn clock_of(word: &str, role: Role) -> Result<StampClock, String> {
+    if role == Role::Device {
+        return Err("time stamps are the tester's: give `stamps=` behind its interface".into());
+    }
+    match word {
+        "card" => Ok(StampClock::Card),
+        "kernel" => Ok(StampClock::Kernel),
+        _ => Err(format!("`stamps={word}`: give `stamps=card` or `stamps=kernel`")),
     }
 }
 
@@ -123,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_pair_of_our_own_and_two_named_interfaces_are_read() {
-        let of = |path, ends| Name { path, ends };
+        let of = |path, ends| Name { path, ends, stamps: None };
         assert_eq!(Name::parse("linux:veth", Role::Whole).unwrap(), of(Path::Packet, Ends::Veth));
         assert_eq!(Name::parse("linux-xdp:veth", Role::Whole).unwrap(), of(Path::Xdp, Ends::Veth));
         assert_eq!(Name::parse("linux-tc:veth", Role::Whole).unwrap(), of(Path::Tc, Ends::Veth));
@@ -142,12 +162,31 @@ mod tests {
     #[test]
     fn half_a_testbed_has_one_interface() {
         for role in [Role::Tester, Role::Device] {
-            let alone = Name { path: Path::Xdp, ends: Ends::Alone("eth0".into()) };
+            let ends = Ends::Alone("eth0".into());
+            let alone = Name { path: Path::Xdp, ends, stamps: None };
             assert_eq!(Name::parse("linux-xdp:eth0", role).unwrap(), alone);
             for text in ["linux:", "linux:../x"] {
                 let error = Name::parse(text, role).unwrap_err().to_string();
                 assert!(error.ends_with("give one, such as `linux:eth0`"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn the_tester_may_have_time_stamps() {
+        let stamps = |text: &str, role| Name::parse(text, role).map(|name| name.stamps);
+        let card = Ok(Some(StampClock::Card));
+        assert_eq!(stamps("linux:eth0,stamps=card", Role::Tester), card);
+        assert_eq!(stamps("linux:a,b,stamps=card", Role::Whole), card);
+        let kernel = Ok(Some(StampClock::Kernel));
+        assert_eq!(stamps("linux-tc:veth,stamps=kernel", Role::Whole), kernel);
+        for (role, word, remedy) in [
+            (Role::Device, "card", "give `stamps=` behind its interface"),
+            (Role::Tester, "ptp", "give `stamps=card` or `stamps=kernel`"),
+        ] {
+            let text = format!("linux:eth0,stamps={word}");
+            let refused = stamps(&text, role).unwrap_err();
+            assert!(refused.to_string().contains(remedy), "{refused}");
         }
     }
 

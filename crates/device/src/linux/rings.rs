@@ -2,15 +2,16 @@
 
 use std::io;
 
-use niclab_load::PortCounters;
+use niclab_load::{Load, PortCounters, StampedFrames};
 use niclab_packet::size::FCS_LEN;
 use niclab_port::error::PortError;
+use niclab_port::packet::StampClock;
 
 use super::forward::{FRAME_NS, Forward};
 use super::forward_xdp;
 use super::link::Link;
 use super::name::Path;
-use super::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TxRing};
+use super::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TxRing, stamp_frames};
 use super::{End, RIGHTS, refused};
 use crate::face::DeviceError;
 use crate::pair::{DeviceSide, ShowFrame};
@@ -49,22 +50,32 @@ pub(super) struct TesterRings {
 
 impl TesterRings {
     /// Opens those for frames of at most so many bytes with FCS. Where it spreads, the kernel
-    /// chooses the queue of each flow.
+    /// chooses the queue of each flow. Some frames are stamped by `stamps`, if there is one.
     pub(super) fn open(
         tester: &End,
-        frame_len_max: u16,
-        spreads: bool,
+        (frame_len_max, spreads): (u16, bool),
+        stamps: Option<StampClock>,
     ) -> Result<TesterRings, DeviceError> {
         let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
         tester.within("opening AF_PACKET rings on", |link| {
             // Of a veth pair the queue that sends is the queue that receives.
             let tx = if spreads { TxRing::open_spread } else { TxRing::open };
-            Ok(TesterRings { inlet: RxRing::open(link, len, SINK_SLOTS)?, outlet: tx(link, len)? })
+            let (mut inlet, mut outlet) = (RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?);
+            if let Some(clock) = stamps {
+                stamp_frames(&mut outlet, &mut inlet, clock)?;
+            }
+            Ok(TesterRings { outlet, inlet })
         })
     }
 
-    /// Throws away what has arrived so far.
+    /// The times of the stamped frames of a load that is over, where stamps are asked for.
+    pub(super) fn end_stamps(&mut self, load: &Load) -> Result<Option<StampedFrames>, DeviceError> {
+        self.outlet.end_stamps(load).map_err(|e| refused("reading the time stamps of frames", &e))
+    }
+
+    /// Throws away what has arrived so far, and forgets the stamps of earlier frames.
     pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
+        self.outlet.begin_stamps();
         self.inlet.drain().map_err(|e| refused("emptying the rings", &e))
     }
 }
@@ -80,6 +91,7 @@ impl Rings {
         tester: Option<&End>,
         device: &End,
         shape: RingShape,
+        stamps: Option<StampClock>,
     ) -> Result<Rings, DeviceError> {
         let len = usize::from(shape.frame_len_max.saturating_sub(FCS_LEN));
         let what = "opening AF_PACKET rings on";
@@ -87,7 +99,7 @@ impl Rings {
             None => None,
             Some(tester) => {
                 let spreads = shape.queues > 1 && tester.link.is_veth();
-                Some(TesterRings::open(tester, shape.frame_len_max, spreads)?)
+                Some(TesterRings::open(tester, (shape.frame_len_max, spreads), stamps)?)
             }
         };
         let function = match shape.path {

@@ -6,6 +6,7 @@ use super::link::LinkCounters;
 use super::name::{Ends, Name, Path};
 use super::ring::{RxRing, TxRing};
 use super::rings::TesterRings;
+use super::stamp_setting::Stamping;
 use super::{End, FRAME_LEN_DEFAULT, HEADER_AND_FCS_LEN, facts, refused};
 use crate::Load;
 use crate::capability;
@@ -23,6 +24,8 @@ pub(super) struct LinuxTester {
     core: u32,
     end: End,
     rings: TesterRings,
+    /// Dropped behind the rings.
+    stamping: Stamping,
     /// Longest frame and queues that the rings are for.
     shape: (u16, bool),
     /// The number of the next marker.
@@ -31,7 +34,7 @@ pub(super) struct LinuxTester {
 
 impl LinuxTester {
     pub(super) fn open(name: &str) -> Result<LinuxTester, DeviceError> {
-        let Name { path, ends } = Name::parse(name, Role::Tester)?;
+        let Name { path, ends, stamps } = Name::parse(name, Role::Tester)?;
         let Ends::Alone(interface) = ends else {
             return Err(DeviceError::lacks(capability::TWO_HOSTS));
         };
@@ -41,8 +44,9 @@ impl LinuxTester {
         }
         let core = Cores::alone(name)?.tester;
         let end = End::named(&interface)?;
+        let stamping = Stamping::take(&end, stamps)?;
         let shape = (FRAME_LEN_DEFAULT, false);
-        let rings = TesterRings::open(&end, shape.0, shape.1)?;
+        let rings = TesterRings::open(&end, shape, stamps)?;
         let place = |role: &str| PathNode {
             role: role.into(),
             label: end.link.name.clone(),
@@ -50,11 +54,11 @@ impl LinuxTester {
         };
         let about = DeviceInfo {
             name: name.into(),
-            facts: facts::of_tester(&end),
+            facts: facts::of_tester(&end, &stamping),
             places: vec![place("generator"), place("sink")],
             ..DeviceInfo::default()
         };
-        Ok(LinuxTester { about, core, end, rings, shape, next: 0 })
+        Ok(LinuxTester { about, core, end, rings, stamping, shape, next: 0 })
     }
 
     /// The ends of the interface.
@@ -71,13 +75,14 @@ impl LinuxTester {
     ) -> Result<TesterObservation, DeviceError> {
         self.rings.drain()?;
         let before = self.end.counters()?;
-        let (load, opened_ns) = self.ends().offer(load, start_ns, depth)?;
+        let (mut offered, opened_ns) = self.ends().offer(load, start_ns, depth)?;
+        offered.stamped = self.rings.end_stamps(load)?;
         let sink = self.rings.inlet.counters();
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
         let LinkCounters { rx_frames, tx_frames, rx_missed, tx_dropped, .. } =
             self.end.counters()?.since(&before);
         Ok(TesterObservation {
-            load,
+            load: offered,
             opened_ns,
             sink_missed: sink.dropped,
             interface: InterfaceCounts { rx_frames, tx_frames, rx_missed, tx_dropped },
@@ -110,7 +115,7 @@ impl Testbed for LinuxTester {
         }
         let shape = (asked, setup.queues > 1 && self.end.link.is_veth());
         if shape != self.shape {
-            self.rings = TesterRings::open(&self.end, shape.0, shape.1)?;
+            self.rings = TesterRings::open(&self.end, shape, self.stamping.clock())?;
             self.shape = shape;
         }
         self.rings.drain()?;

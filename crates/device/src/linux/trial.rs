@@ -3,7 +3,7 @@
 use niclab_load::rings::BURST;
 
 use super::name::Path;
-use super::rings::{Function, Rings, TesterRings};
+use super::rings::{Function, Rings};
 use super::rules::{self, RuleTable};
 use super::wire_counters::WireCounters;
 use super::{End, refused};
@@ -43,14 +43,15 @@ impl TrialWire<'_> {
         let trial = Trial { device: self.name, load, depth, core: Some(self.cores.tester) };
         let cores = self.cores;
         let Rings { tester: rings, function } = &mut *self.rings;
-        let Some(TesterRings { outlet, inlet }) = rings else {
-            return Err(DeviceError::lacks(capability::TWO_HOSTS));
-        };
+        let Some(rings) = rings else { return Err(DeviceError::lacks(capability::TWO_HOSTS)) };
         let (stage, beside) = stage(function, cores, plan);
-        let observed = trial.run((outlet, &mut *inlet), vec![stage], beside);
+        let ends = (&mut rings.outlet, &mut rings.inlet);
+        let observed = trial.run(ends, vec![stage], beside);
         check_function(function, device)?;
         let mut observation = observed?;
-        let sink = inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?;
+        observation.stamped = rings.end_stamps(load)?;
+        let sink =
+            rings.inlet.counters().map_err(|e| refused("reading the sink's counters", &e))?;
         counted.account(&mut observation, sink.dropped, (tester, device))?;
         Ok(observation)
     }

@@ -276,11 +276,19 @@ fn the_page_about_two_hosts_runs_as_written() {
         run(command).with(0, &[]);
         count += 1;
     }
-    assert_eq!(count, 4, "blocks");
-    for result in ["first", "spread"] {
+    assert_eq!(count, 5, "blocks");
+    for result in ["first", "spread", "stamped"] {
         let samples = samples(&scratch.path().join(result));
         assert!(!loads(&samples).is_empty(), "{result}: {samples:#?}");
     }
+    for sample in samples(&scratch.path().join("stamped")) {
+        let value = |metric: &str| sample["metrics"][metric]["value"].as_f64();
+        if let Some(port_ns) = value("latency_kernel_ns_p50") {
+            assert!(port_ns <= value("latency_stamped_ns_p50").unwrap(), "{sample}");
+            return;
+        }
+    }
+    panic!("no frame was stamped");
 }
 
 /// Every frame is accounted for at both ends, and the clocks agree by markers.

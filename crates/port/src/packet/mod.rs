@@ -4,6 +4,7 @@
 //! pair is a socket; several share what arrives by flow.
 
 mod ring;
+mod stamps;
 
 use std::cell::Cell;
 use std::io;
@@ -17,6 +18,7 @@ use rustix::net::sockopt::socket_error;
 
 pub(crate) use ring::promiscuous;
 pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
+pub use stamps::{SentStamp, StampClock};
 
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};

@@ -19,6 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use super::stamps::{self, StampClock};
 use crate::link::Link;
 
 /// Slots of a receive ring that is to outlast most stalls: 4 ms of a million frames a second.
@@ -245,6 +246,11 @@ impl TxRing {
         left
     }
 
+    /// The socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.ring.socket.as_fd()
+    }
+
     /// Whether the frame behind those that left at the last commit is one that the interface never
     /// takes: it is longer than its MTU, or shorter than a header.
     pub fn is_next_refused(&self) -> bool {
@@ -423,6 +429,26 @@ impl RxRing {
         // SAFETY: the slot is ours until `release`, which needs `self` mutably; the extent was cut
         // to the slot.
         unsafe { slice::from_raw_parts(self.ring.slot(i).add(start).as_ptr(), len) }
+    }
+
+    /// Has the kernel write time stamps of this clock beside frames, as far as they have some
+    /// (`PACKET_TIMESTAMP`).
+    pub fn stamp_by(&self, clock: StampClock) -> io::Result<()> {
+        stamps::report_received(self.socket(), clock)?;
+        set_option(self.socket(), libc::PACKET_TIMESTAMP, &clock.flags())
+    }
+
+    /// The time stamp of frame `i` of the last poll, nanoseconds; `None` if it has none of the
+    /// clock that was asked for.
+    pub fn stamp_ns(&self, i: usize) -> Option<u64> {
+        assert!(i < self.polled, "frame {i} was not polled");
+        const STAMPED: u32 = libc::TP_STATUS_TS_SOFTWARE | libc::TP_STATUS_TS_RAW_HARDWARE;
+        let status = self.ring.status(i).load(Ordering::Acquire);
+        // SAFETY: as in `extent`: the slot is ours until `release`, and the kernel writes into it
+        // no more.
+        let header = unsafe { self.ring.slot(i).cast::<libc::tpacket2_hdr>().as_ref() };
+        let ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        (status & STAMPED != 0).then_some(ns)
     }
 
     /// Gives the polled frames back.

@@ -1,5 +1,5 @@
 //! The one call of ethtool's older interface (`SIOCETHTOOL`): a command in memory, which the kernel
-//! reads and answers in place.
+//! reads and answers in place. The setting of time stamps is read and written alike.
 //!
 //! How long an answer is the driver decides when it gives it: of statistics and rules there may be
 //! more by then than the caller was told of a moment before. So the memory is a mapping of its own
@@ -18,6 +18,9 @@ use rustix::param::page_size;
 
 /// linux/sockios.h
 const SIOCETHTOOL: u32 = 0x8946;
+
+/// `SIOCGHWTSTAMP` and `SIOCSHWTSTAMP`: read the setting of time stamps, and write it.
+pub(super) const STAMP_CALLS: [u32; 2] = [0x89b1, 0x89b0];
 
 /// Longest name of an interface with its end, bytes (`IFNAMSIZ`).
 const NAME_LEN: usize = 16;
@@ -59,6 +62,20 @@ impl EthtoolSocket {
     /// # Errors
     /// What the kernel says; `EOPNOTSUPP` where the driver does not know the command.
     pub fn call(&mut self, command: &[u8], len: usize) -> io::Result<&[u8]> {
+        self.request(SIOCETHTOOL, command, len)
+    }
+
+    /// Sets how frames are stamped (`struct hwtstamp_config`), or reads it; the setting that holds
+    /// now.
+    ///
+    /// # Errors
+    /// As [`EthtoolSocket::call`]; `ERANGE` for a setting that the driver does not have.
+    pub fn stamp_setting(&mut self, setting: &[u8], is_new: bool) -> io::Result<&[u8]> {
+        self.request(STAMP_CALLS[usize::from(is_new)], setting, 0)
+    }
+
+    /// Makes the call of this number.
+    fn request(&mut self, number: u32, command: &[u8], len: usize) -> io::Result<&[u8]> {
         let len = len.max(command.len());
         if len > self.room.len {
             self.room = GuardedBuffer::new(len)?;
@@ -74,7 +91,7 @@ impl EthtoolSocket {
         // SAFETY: the request lives through the call; the kernel reads and writes memory from the
         // start of the room on, upwards, where it meets nothing but the room and then a page that
         // it cannot write. No slice of the room exists meanwhile, for `self` is borrowed mutably.
-        let result = unsafe { libc::ioctl(socket, SIOCETHTOOL.into(), &raw mut request) };
+        let result = unsafe { libc::ioctl(socket, number.into(), &raw mut request) };
         if result < 0 {
             return Err(io::Error::last_os_error());
         }

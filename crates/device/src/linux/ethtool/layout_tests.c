@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Says what linux/ethtool.h makes of some commands: a name and bytes a line. */
+/* Says what linux/ethtool.h and linux/net_tstamp.h make of some commands: a name and bytes a line. */
 #include <arpa/inet.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <linux/ethtool.h>
+#include <linux/net_tstamp.h>
+#include <linux/sockios.h>
 
 static void show(const char *name, const void *bytes, size_t len)
 {
@@ -174,6 +176,29 @@ static void answers(void)
 	show("told", &channels, sizeof(channels));
 }
 
+static void stamps(void)
+{
+	struct ethtool_ts_info info;
+	struct hwtstamp_config config;
+
+	memset(&info, 0, sizeof(info));
+	info.so_timestamping = SOF_TIMESTAMPING_TX_HARDWARE | SOF_TIMESTAMPING_RX_HARDWARE |
+			       SOF_TIMESTAMPING_RAW_HARDWARE;
+	info.phc_index = 3;
+	info.tx_types = 1 << HWTSTAMP_TX_OFF | 1 << HWTSTAMP_TX_ON;
+	info.rx_filters = 1 << HWTSTAMP_FILTER_NONE | 1 << HWTSTAMP_FILTER_PTP_V2_EVENT;
+	show("stamps-ptp", &info, sizeof(info));
+	info.rx_filters |= 1 << HWTSTAMP_FILTER_ALL;
+	show("stamps-all", &info, sizeof(info));
+
+	memset(&config, 0, sizeof(config));
+	config.tx_type = HWTSTAMP_TX_ON;
+	config.rx_filter = HWTSTAMP_FILTER_ALL;
+	show("stamp-all", &config, sizeof(config));
+	config.rx_filter = HWTSTAMP_FILTER_PTP_V2_EVENT;
+	show("stamp-ptp", &config, sizeof(config));
+}
+
 int main(void)
 {
 	LEN("drvinfo", sizeof(struct ethtool_drvinfo));
@@ -206,8 +231,14 @@ int main(void)
 	COMMAND("GRXCLSRLCNT", ETHTOOL_GRXCLSRLCNT);
 	COMMAND("GRXCLSRLALL", ETHTOOL_GRXCLSRLALL);
 	COMMAND("SRXCLSRLDEL", ETHTOOL_SRXCLSRLDEL);
+	LEN("ts-info", sizeof(struct ethtool_ts_info));
+	LEN("stamp-setting", sizeof(struct hwtstamp_config));
+	COMMAND("GET_TS_INFO", ETHTOOL_GET_TS_INFO);
+	COMMAND("SHWTSTAMP", SIOCSHWTSTAMP);
+	COMMAND("GHWTSTAMP", SIOCGHWTSTAMP);
 	commands();
 	answers();
+	stamps();
 	flows();
 	return 0;
 }

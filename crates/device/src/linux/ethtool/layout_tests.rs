@@ -9,7 +9,8 @@ use super::info::{self, Channels, Driver, Queues, Rings};
 use super::rss::RssConfig;
 use super::rss::{FIELDS_LEN, Fields as HashFields, IP_DST, IP_SRC, L4_DST, L4_SRC, RXFH_LEN};
 use super::rules::{self, COUNT_AT, FLOW_AT, LOCATIONS_AT, RXNFC_LEN};
-use super::{Card, layout};
+use super::stamps::{self, Received, StampAbility, StampSetting};
+use super::{Card, call, layout};
 
 /// The values of the kernel's header, by name.
 const SAID: &str = include_str!("layout_tests.txt");
@@ -62,6 +63,8 @@ fn lengths_and_places_are_those_of_the_header() {
         ("stats", info::STATS_LEN),
         ("sset_info", info::SSET_INFO_LEN),
         ("value", info::VALUE_LEN),
+        ("ts-info", stamps::TS_INFO_LEN),
+        ("stamp-setting", stamps::SETTING_LEN),
         ("rxfh", RXFH_LEN),
         ("rxnfc", RXNFC_LEN),
         ("flow", FLOW_LEN),
@@ -87,6 +90,7 @@ fn questions_have_the_numbers_of_the_header() {
         ("GRXCLSRLCNT", rules::ask_count()),
         ("GRXCLSRLALL", rules::ask_all(2).0),
         ("SRXCLSRLDEL", rules::at(0x31, 7)),
+        ("GET_TS_INFO", StampAbility::ask()),
     ] {
         assert_eq!(layout::u32_at(&command, 0) as usize, number(name), "{name}");
     }
@@ -118,6 +122,22 @@ fn values_that_a_driver_fills_in_are_read() {
     let apart = Channels { most: queues(4, 2, 0, 0), now: queues(1, 1, 0, 0) };
     assert_eq!(apart.with_receiving(3), Some(queues(3, 2, 0, 0)));
     assert_eq!(apart.with_receiving(5), None);
+}
+
+#[test]
+fn time_stamps_are_asked_for_and_set() {
+    let frames = |name| StampAbility::read(&bytes(name)).frames();
+    assert_eq!(frames("stamps-all"), Some(Received::All));
+    assert_eq!(frames("stamps-ptp"), Some(Received::Ptp));
+    let mut without = bytes("stamps-all");
+    without[4] = 0;
+    assert_eq!(StampAbility::read(&without).frames(), None, "the driver stamps in software alone");
+    let (all, ptp) = (StampSetting::of(Received::All), StampSetting::of(Received::Ptp));
+    assert_eq!((all.bytes(), ptp.bytes()), (bytes("stamp-all"), bytes("stamp-ptp")));
+    assert_eq!(StampSetting::read(&bytes("stamp-ptp")), ptp);
+    assert!(ptp.is_part_of(all) && ptp.is_part_of(ptp) && !all.is_part_of(ptp));
+    assert!(!ptp.is_part_of(StampSetting::default()));
+    assert_eq!(call::STAMP_CALLS.map(|n| n as usize), [number("GHWTSTAMP"), number("SHWTSTAMP")]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod layout;
 mod layout_tests;
 pub mod rss;
 pub mod rules;
+pub mod stamps;
 
 use std::io;
 

@@ -1,0 +1,149 @@
+//! The setting of a card's time stamps, changed for a measurement and set back behind it.
+//!
+//! As with other settings, what was there is noted in a file before anything is changed.
+
+use niclab_port::packet::StampClock;
+
+use super::ethtool::Card;
+use super::ethtool::stamps::{Received, StampSetting};
+use super::link::Link;
+use super::note::{Note, NoteContent, NoteKind};
+use super::{End, refused};
+use crate::face::{DeviceError, Fact};
+
+/// Notes of it.
+const NOTES: NoteKind<StampSetting> = NoteKind::new("time-stamps");
+
+/// The time stamps of the tester's interface, as they were asked for. Dropped, it sets the card
+/// back.
+#[derive(Debug, Default)]
+pub(super) struct Stamping {
+    clock: Option<StampClock>,
+    card: Option<HeldStamps>,
+}
+
+/// A card that stamps frames.
+#[derive(Debug)]
+struct HeldStamps {
+    card: Card,
+    before: StampSetting,
+    frames: Received,
+    /// To be removed when the setting is as it was; `None` if nothing was changed.
+    note: Option<Note>,
+}
+
+impl Stamping {
+    /// Has the interface of the tester stamp frames by this clock, if there is one.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`] where the card has no such stamps; [`DeviceError::Rights`];
+    /// [`DeviceError::Broken`] where another process has changed the setting.
+    pub(super) fn take(end: &End, clock: Option<StampClock>) -> Result<Stamping, DeviceError> {
+        let card = match clock {
+            Some(StampClock::Card) => {
+                let held = end.netns.within(|| HeldStamps::take(&end.link));
+                Some(held.map_err(|e| refused("entering a namespace", &e))??)
+            }
+            Some(StampClock::Kernel) | None => None,
+        };
+        Ok(Stamping { clock, card })
+    }
+
+    /// The clock of the stamps.
+    pub(super) fn clock(&self) -> Option<StampClock> {
+        self.clock
+    }
+
+    /// The stamps in words.
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        let value = match (self.clock, &self.card) {
+            (None, _) => return Vec::new(),
+            (Some(StampClock::Kernel), _) => {
+                "by the kernel: in the driver on the way out, behind it on the way in".to_owned()
+            }
+            (Some(StampClock::Card), held) => {
+                let is_ptp = held.as_ref().is_some_and(|held| held.frames == Received::Ptp);
+                let which = if is_ptp { "PTP frames alone" } else { "all frames" };
+                format!("by the card's clock: {which}")
+            }
+        };
+        vec![Fact { name: "time stamps of the tester".into(), value }]
+    }
+}
+
+impl HeldStamps {
+    fn take(link: &Link) -> Result<HeldStamps, DeviceError> {
+        let name = &link.name;
+        let reading = |e| refused(&format!("reading the time stamps of {name}"), &e);
+        let mut card = Card::open(name).map_err(reading)?;
+        let Some(frames) = card.stamp_ability().map_err(reading)?.frames() else {
+            let driver = card.driver().map(|driver| driver.name);
+            let driver = driver.unwrap_or_else(|_| format!("of {name}"));
+            return Err(DeviceError::lacks(format!(
+                "time stamps of the card, of frames both ways (driver {driver} has none); \
+                 `stamps=kernel` takes the kernel's"
+            )));
+        };
+        let now = card.stamp_setting().map_err(reading)?.unwrap_or_default();
+        let wanted = StampSetting::of(frames);
+        if wanted.is_part_of(now) {
+            return Ok(HeldStamps { card, before: now, frames, note: None });
+        }
+        let taken = NOTES.take(name, link.index)?.ok_or_else(|| DeviceError::Broken {
+            device: format!("interface {name}"),
+            reason: "another process of niclab has changed its time stamps; wait for its end"
+                .into(),
+        })?;
+        let (mut note, left) = taken;
+        let before = left.unwrap_or(now);
+        note.write(name, &before)?;
+        // From here on the note is the guard's, which undoes what was done, if anything.
+        let mut held = HeldStamps { card, before, frames, note: Some(note) };
+        let set = held.card.set_stamps(wanted);
+        let set = set.map_err(|e| refused(&format!("setting the time stamps of {name}"), &e))?;
+        if !wanted.is_part_of(set) {
+            return Err(DeviceError::lacks(format!(
+                "time stamps of the card, which {name} says it has and does not turn on"
+            )));
+        }
+        Ok(held)
+    }
+}
+
+impl Drop for HeldStamps {
+    fn drop(&mut self) {
+        let Some(note) = self.note.take() else { return };
+        // Where this fails the note stays, and `clean` tells of it.
+        if restore(&mut self.card, self.before).is_ok() {
+            let _ = note.remove();
+        }
+    }
+}
+
+/// Sets back what killed processes have left changed in the calling thread's namespace, and says
+/// what. Notes of other namespaces are left alone.
+///
+/// # Errors
+/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
+pub(super) fn clean() -> Result<Vec<String>, DeviceError> {
+    let mut cleaned = Vec::new();
+    for (note, NoteContent { interface, process, before }, _) in NOTES.left()? {
+        let card = Card::open(&interface);
+        let mut card = card.map_err(|e| refused(&format!("opening {interface}"), &e))?;
+        restore(&mut card, before)?;
+        note.remove()?;
+        cleaned.push(format!(
+            "interface {interface}: time stamps as process {process} left them; they are set back"
+        ));
+    }
+    Ok(cleaned)
+}
+
+fn restore(card: &mut Card, before: StampSetting) -> Result<(), DeviceError> {
+    match card.set_stamps(before) {
+        // It is gone, and its settings with it.
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+        Err(e) => Err(refused(&format!("setting back the time stamps of {}", card.name()), &e)),
+        Ok(_) => Ok(()),
+    }
+}

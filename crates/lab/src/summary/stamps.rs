@@ -1,0 +1,73 @@
+//! The table of latencies by time stamps, of any experiment that offers frames.
+
+use niclab_result::ReportTable;
+
+use crate::cells::Cell;
+use crate::summary::Results;
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
+use crate::words;
+
+/// The clocks: the name of the metric, and the word of the table.
+const CLOCKS: [(&str, &str); 2] = [("latency_card_ns", "card"), ("latency_kernel_ns", "kernel")];
+
+/// The table; `None` where no frame was stamped.
+pub(crate) fn stamped_frames(results: &Results<'_>) -> Option<ReportTable> {
+    let all = results.cells.all();
+    let of = |cell: &Cell<'_>| clock(cell).is_some();
+    let axes = varied(all.iter().filter(|cell| of(cell)));
+    let rows = results.devices().flat_map(|device| {
+        let cells = all.iter().filter(move |cell| cell.device == device);
+        cells.filter_map(|cell| row(cell, &axes))
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let heads = [
+        "clock",
+        "p50 (interval)",
+        "p99",
+        "p50 by niclab",
+        "p99 by niclab",
+        "frames",
+        "resolution",
+        "cost of a stamped frame",
+        "marks",
+    ];
+    let place = ["device", "trial"].into_iter().chain(axes.iter().map(|axis| &axis[..]));
+    let columns: Vec<&str> = place.chain(heads).collect();
+    let title = "Latency by time stamps of the tester's port, and the same frames by niclab's \
+                 clock. Figures and other tables show niclab's clock";
+    let id = format!("{}-stamps", results.experiment.name);
+    let table = results_from("clock", table(&id, title, &columns, rows));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn clock(cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
+    CLOCKS.into_iter().find(|(name, _)| !cell.values(&format!("{name}_p50")).is_empty())
+}
+
+/// The axes that differ between cells, in alphabetical order.
+fn varied<'a>(cells: impl Iterator<Item = &'a Cell<'a>> + Clone) -> Vec<String> {
+    let Some(first) = cells.clone().next() else { return Vec::new() };
+    let differs =
+        |axis: &&String| cells.clone().any(|c| c.point.get(*axis) != first.point.get(*axis));
+    first.point.keys().filter(differs).cloned().collect()
+}
+
+fn row(cell: &Cell<'_>, axes: &[String]) -> Option<Vec<String>> {
+    let (metric, clock) = clock(cell)?;
+    let main = format!("{metric}_p50");
+    let place = [cell.device.to_owned(), cell.trial.to_owned()];
+    let mut row: Vec<String> = place.into_iter().chain(axes.iter().map(|a| cell.word(a))).collect();
+    let sum = |metric: &str| words::whole(cell.values(metric).iter().sum());
+    row.extend([
+        clock.to_owned(),
+        worded(cell.estimate(&main), words::time),
+        median(cell, &format!("{metric}_p99"), words::time),
+        median(cell, "latency_stamped_ns_p50", words::time),
+        median(cell, "latency_stamped_ns_p99", words::time),
+        format!("{} of {}", sum("stamped_frames"), sum("stamps_asked")),
+        median(cell, "stamp_resolution_ns", words::time),
+        median(cell, "stamp_cost_ns", words::time),
+        marks_of(cell, &main),
+    ]);
+    Some(row)
+}
