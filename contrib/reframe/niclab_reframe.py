@@ -19,6 +19,8 @@ from niclab_figures import Figure, ResultError, read_figures
 #: The result directory, the exit code of niclab, and the nodes of a Slurm job, a line each: in the
 #: stage directory.
 RESULT, EXIT_CODE, NODES = "result", "niclab.code", "niclab.nodes"
+#: The beginning of the name of a device on the second node of a Slurm job.
+ON_PEER = "exec:srun --overlap -N1 -n1 --cpu-bind=none -w $NICLAB_PEER"
 #: Name of the performance variable that counts the figures without a verdict.
 MARKED = "marked-figures"
 
@@ -38,6 +40,9 @@ class NiclabExperiment(rfm.RunOnlyRegressionTest):
     experiment = variable(str)
     #: The device. The shell of the job expands `$NAME` in it.
     device = variable(str, value="soft")
+    #: The tester's port, of a testbed of two hosts: `local=linux:eth1`. The device is the other port
+    #: then, and the shell expands `$NAME` here, too.
+    tester = variable(str, value="")
     #: More arguments of `niclab run`, as the shell reads them: `--grid short --repeats 6`.
     arguments = variable(str, value="")
     #: Patterns of the names of the figures that are reported.
@@ -59,6 +64,8 @@ class NiclabExperiment(rfm.RunOnlyRegressionTest):
         self.executable = shlex.quote(self.niclab)
         experiment, device = shlex.quote(self.experiment), _expanded(self.device)
         self.executable_opts = ["run", experiment, "--device", device, "--output", RESULT]
+        if self.tester:
+            self.executable_opts += ["--tester", _expanded(self.tester)]
         self.executable_opts.append(self.arguments)
         # ReFrame does not learn the nodes of a job that Slurm has forgotten.
         nodes = f'scontrol show hostnames "$SLURM_JOB_NODELIST" >{NODES}'
@@ -175,10 +182,11 @@ class NiclabPair(NiclabExperiment):
     """Runs an experiment between the two nodes of a Slurm job.
 
     niclab runs on the first node. `$NICLAB_PEER` is the name of the second, which a device reaches
-    by `exec:srun … =DEVICE` or by `ssh://$NICLAB_PEER=DEVICE`.
+    by `exec:srun … =DEVICE` or by `ssh://$NICLAB_PEER=DEVICE`. With a `tester` on the first node,
+    both ports are the ends of a cable.
     """
 
-    device = "exec:srun --overlap -N1 -n1 --cpu-bind=none -w $NICLAB_PEER=soft"
+    device = f"{ON_PEER}=soft"
     num_tasks = 2
 
     @run_before("run")

@@ -369,6 +369,20 @@ fn reframe_measures_a_device_of_the_second_node_from_the_first() {
 }
 
 #[test]
+fn reframe_measures_between_two_nodes_that_are_cabled_to_each_other() {
+    let name = "reframe_measures_between_two_nodes_that_are_cabled_to_each_other";
+    let Some(site) = Site::new(name) else { return };
+    let _cores = cores();
+    let shown = "--system lab:slurm -n Cable -r";
+    assert_shown("reframe", &format!("reframe {shown}"));
+    let small = "-S 'arguments=--repeats 1 --set frame=64,128 --set queues=1 --set duration_ms=5'";
+    let Some(ended) = on_cluster(&site, name, &format!("$REFRAME {shown} {small}")) else { return };
+    assert_ended(&ended, 0, &["P: marked-figures: ", "Ran 1/1 test case(s)"]);
+    let run = fs::read_to_string(site.results()[0].join("run.toml")).unwrap();
+    assert!(run.contains("local=linux:eth1 -> exec:srun"), "{run}");
+}
+
+#[test]
 fn a_job_array_measures_each_host_once_and_names_those_that_fail() {
     let name = "a_job_array_measures_each_host_once_and_names_those_that_fail";
     let site = Site { place: scratch(), reframe: PathBuf::new() };
