@@ -44,7 +44,7 @@ pub use face::{
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,
-    QueueCounters, Rate, Slice, Stalls, StampClock, StampedFrames,
+    QueueCounters, Rate, Slice, Stalls, StampedFrames, TimestampClock,
 };
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;

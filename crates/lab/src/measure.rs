@@ -6,7 +6,7 @@ mod undisturbed;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{Latency, LoadObservation, SetupReport, StampClock, StampedFrames};
+use niclab_device::{Latency, LoadObservation, SetupReport, StampedFrames, TimestampClock};
 use niclab_packet::size::RateLevel;
 use niclab_result::Quantity;
 
@@ -160,22 +160,33 @@ fn put_latency(metrics: &mut Metrics, name: &str, latency: Option<&Latency>) {
     quantiles(metrics, name, latency);
 }
 
-/// Times by time stamps. Without one there is but how many were asked for.
+/// Times by time stamps, as far as there are frames for each quantile. With no stamped frame, only
+/// the counts.
 fn put_stamped(metrics: &mut Metrics, stamped: &StampedFrames) {
-    let StampedFrames { by, asked, port, program, resolution_ns, cost_ns } = stamped;
+    let StampedFrames { by, asked, port, program, implausible, resolution_ns, cost_ns } = stamped;
     put(metrics, "stamps_asked", *asked as f64, "frames");
     put(metrics, "stamped_frames", port.0.len() as f64, "frames");
-    if port.0.is_empty() {
-        return;
-    }
+    put(metrics, "stamps_implausible", *implausible as f64, "frames");
     let name = match by {
-        StampClock::Card => "latency_card_ns",
-        StampClock::Kernel => "latency_kernel_ns",
+        TimestampClock::Card => "latency_card_ns",
+        TimestampClock::Kernel => "latency_kernel_ns",
     };
-    put_latency(metrics, name, Some(port));
-    put_latency(metrics, "latency_stamped_ns", Some(program));
-    put(metrics, "stamp_resolution_ns", *resolution_ns as f64, "ns");
-    put(metrics, "stamp_cost_ns", *cost_ns as f64, "ns");
+    for (name, Latency(times)) in [(name, port), ("latency_call_to_poll_ns", program)] {
+        for (end, quantile) in QUANTILES {
+            // As many frames that at least one lies beyond the quantile.
+            let is_known = times.len() as f64 * quantile.min(1.0 - quantile) >= 1.0;
+            if is_known {
+                let value = times.value_at_quantile(quantile) as f64;
+                put(metrics, &format!("{name}_{end}"), value, "ns");
+            }
+        }
+    }
+    if !port.0.is_empty() {
+        put(metrics, "stamp_cost_ns", *cost_ns as f64, "ns");
+    }
+    if let Some(resolution_ns) = resolution_ns {
+        put(metrics, "stamp_resolution_ns", *resolution_ns as f64, "ns");
+    }
 }
 
 /// The quantiles and the maximum of times, by names that begin with `name`; nothing of none.
@@ -261,26 +272,28 @@ mod tests {
         };
         let mut observation = observation();
         observation.stamped = Some(StampedFrames {
-            by: StampClock::Card,
-            asked: 4,
+            by: TimestampClock::Card,
+            asked: 5,
             port: times([160, 176, 320]),
             program: times([900, 1_000, 1_100]),
-            resolution_ns: 16,
+            implausible: 1,
+            resolution_ns: Some(16),
             cost_ns: 700,
         });
         let found = metrics(&observation);
         for (name, value) in [
             ("latency_card_ns_p50", 176.0),
-            ("latency_stamped_ns_p50", 1_000.0),
-            ("stamps_asked", 4.0),
+            ("latency_call_to_poll_ns_p50", 1_000.0),
+            ("stamps_asked", 5.0),
             ("stamped_frames", 3.0),
+            ("stamps_implausible", 1.0),
             ("stamp_resolution_ns", 16.0),
             ("stamp_cost_ns", 700.0),
         ] {
             assert_eq!(found[name].value, value, "{name}");
         }
-        let none = StampedFrames { asked: 4, ..StampedFrames::default() };
-        observation.stamped = Some(none);
+        assert!(!found.contains_key("latency_card_ns_p99"), "three frames have no such quantile");
+        observation.stamped = Some(StampedFrames { asked: 4, ..StampedFrames::default() });
         let found = metrics(&observation);
         assert_eq!(found["stamped_frames"].value, 0.0);
         assert!(!found.contains_key("latency_card_ns_p50") && !found.contains_key("stamp_cost_ns"));

@@ -166,13 +166,18 @@ pub(crate) const LOAD: &[Metric] = &[
     lower("latency_card_ns_…", "ns", "from port to port by the clock of the tester's card"),
     lower("latency_kernel_ns_…", "ns", "from driver to driver by the tester's kernel"),
     lower(
-        "latency_stamped_ns_…",
+        "latency_call_to_poll_ns_…",
         "ns",
-        "the same frames by niclab's clock, from the call that sent",
+        "the same frames, from niclab's call until it saw them",
     ),
     neither("stamps_asked", "frames", "were sent with a request for a time stamp"),
     neither("stamped_frames", "frames", "of these, stamped when sent and when back"),
-    neither("stamp_resolution_ns", "ns", "all times between two stamps are multiples of it"),
+    neither(
+        "stamps_implausible",
+        "frames",
+        "whose stamps contradict niclab's clock: theirs was set",
+    ),
+    neither("stamp_resolution_ns", "ns", "smallest difference between two times by stamps"),
     lower("stamp_cost_ns", "ns", "time of the generator's core for a stamped frame"),
 ];
 

@@ -216,7 +216,8 @@ impl<T: Tape> RunningTrial<T> {
         }
         let frames_before = self.generator.counters.tx_frames;
         let tally = self.generator.turn(outlet, now_ns);
-        self.work_ns = (self.generator.counters.tx_frames - frames_before) * outlet.frame_ns();
+        let frames = self.generator.counters.tx_frames - frames_before;
+        self.work_ns = frames * outlet.frame_ns() + outlet.beside_ns();
         self.total.offered += tally.offered;
         self.total.missed += tally.missed;
         self.total.unsent += tally.unsent;

@@ -93,29 +93,31 @@ pub struct LoadObservation {
 }
 
 /// Times of sampled frames of the measured part: by the time stamps of the tester's port, and by
-/// niclab's clock beside them. A frame is here if the port stamped it when it left and when it was
-/// back.
+/// niclab's clock beside them. Both are of the frames that the port stamped when they left and when
+/// they were back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StampedFrames {
     /// The clock of the stamps.
-    pub by: StampClock,
+    pub by: TimestampClock,
     /// Frames that were sent with a request for a stamp.
     pub asked: u64,
     /// From the stamp of the sent frame to the stamp of the received one.
     pub port: Latency,
     /// The same frames by niclab's clock: from the call that sent a frame until niclab had it back.
     pub program: Latency,
-    /// All times between two stamps were multiples of this, nanoseconds.
-    pub resolution_ns: u64,
+    /// Frames whose time by stamps was negative, or longer than niclab's: the clock was set.
+    pub implausible: u64,
+    /// The smallest difference between two times by stamps, nanoseconds; `None` of few frames.
+    pub resolution_ns: Option<u64>,
     /// Mean time of the generator's core for such a frame, nanoseconds: the call that sends it, the
     /// request for its stamp and the answer.
     pub cost_ns: u64,
 }
 
-/// What stamps frames.
+/// What gives frames their time stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StampClock {
+pub enum TimestampClock {
     /// The card, by its own clock, at its end of the cable.
     #[default]
     Card,

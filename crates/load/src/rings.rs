@@ -16,6 +16,12 @@ pub trait Outlet {
         0
     }
 
+    /// Time since the last call that it spent on other things than frames, nanoseconds. It is no
+    /// stall.
+    fn beside_ns(&mut self) -> u64 {
+        0
+    }
+
     /// Frames that can be taken now, at most `want`; after it `slot(0..n)` may be filled.
     fn reserve(&mut self, want: usize) -> usize;
 

@@ -7,7 +7,7 @@ use std::io;
 use super::ethtool::Card;
 use super::ethtool::info::{Driver, Rings, Statistic};
 use super::ethtool::rss::RssConfig;
-use super::ethtool::stamps::Received;
+use super::ethtool::stamps::RxFilter;
 use super::link::Link;
 use super::name::{Ends, Path};
 use super::ring::{RX_SLOTS, TX_SLOTS};
@@ -137,8 +137,8 @@ fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<
     }
     if let Some(frames) = card.stamp_ability()?.frames() {
         let text = match frames {
-            Received::All => "of all frames",
-            Received::Ptp => "of PTP frames",
+            RxFilter::All => "of all frames",
+            RxFilter::Ptp => "of PTP frames",
         };
         facts.push(fact("card time stamps", text.to_owned()));
     }

@@ -1,7 +1,7 @@
 //! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`,
 //! `linux-tc:veth`.
 
-use niclab_port::packet::StampClock;
+use niclab_port::packet::TimestampClock;
 
 use crate::face::DeviceError;
 use crate::two_hosts::Role;
@@ -34,7 +34,7 @@ pub struct Name {
     /// The interfaces.
     pub ends: Ends,
     /// The clock of the time stamps at the tester's interface, if there are to be any.
-    pub stamps: Option<StampClock>,
+    pub stamps: Option<TimestampClock>,
 }
 
 impl Name {
@@ -64,13 +64,13 @@ impl Name {
 }
 
 /// The clock of time stamps by its word.
-fn clock_of(word: &str, role: Role) -> Result<StampClock, String> {
+fn clock_of(word: &str, role: Role) -> Result<TimestampClock, String> {
     if role == Role::Device {
         return Err("time stamps are the tester's: give `stamps=` behind its interface".into());
     }
     match word {
-        "card" => Ok(StampClock::Card),
-        "kernel" => Ok(StampClock::Kernel),
+        "card" => Ok(TimestampClock::Card),
+        "kernel" => Ok(TimestampClock::Kernel),
         _ => Err(format!("`stamps={word}`: give `stamps=card` or `stamps=kernel`")),
     }
 }
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn the_tester_may_have_time_stamps() {
         let stamps = |text: &str, role| Name::parse(text, role).map(|name| name.stamps);
-        let card = Ok(Some(StampClock::Card));
+        let card = Ok(Some(TimestampClock::Card));
         assert_eq!(stamps("linux:eth0,stamps=card", Role::Tester), card);
         assert_eq!(stamps("linux:a,b,stamps=card", Role::Whole), card);
-        let kernel = Ok(Some(StampClock::Kernel));
+        let kernel = Ok(Some(TimestampClock::Kernel));
         assert_eq!(stamps("linux-tc:veth,stamps=kernel", Role::Whole), kernel);
         for (role, word, remedy) in [
             (Role::Device, "card", "give `stamps=` behind its interface"),

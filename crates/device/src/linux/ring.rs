@@ -48,6 +48,10 @@ impl Outlet for TxRing {
         self.ring.frame_len_max()
     }
 
+    fn beside_ns(&mut self) -> u64 {
+        self.stamps.as_ref().map_or(0, |stamps| stamps.beside_ns())
+    }
+
     fn reserve(&mut self, want: usize) -> usize {
         self.ring.reserve(want)
     }
@@ -131,25 +135,29 @@ impl Inlet for RxRing {
     }
 }
 
-/// Has some frames stamped that one ring sends and the other receives.
-pub fn stamp_frames(tx: &mut TxRing, rx: &mut RxRing, clock: packet::StampClock) -> io::Result<()> {
-    let stamps = PortStamps::new(clock, &rx.ring)?;
+/// Has some frames stamped that one ring sends and the other receives; those leave by the socket.
+pub fn stamp_frames(
+    (tx, rx): (&mut TxRing, &mut RxRing),
+    clock: packet::TimestampClock,
+    socket: packet::StampingSocket,
+) -> io::Result<()> {
+    let stamps = PortStamps::new(clock, &mut rx.ring, socket)?;
     tx.stamps = Some(Arc::clone(&stamps));
     rx.stamps = Some(stamps);
     Ok(())
 }
 
 impl TxRing {
-    /// A load begins: the stamps of earlier ones are forgotten.
-    pub fn begin_stamps(&self) {
+    /// A load begins, some frames of which are to be stamped, where stamps are asked for.
+    pub fn begin_stamps(&self, load: &Load) {
         if let Some(stamps) = &self.stamps {
-            stamps.begin();
+            stamps.begin(load);
         }
     }
 
     /// The load is over: the times of its stamped frames, where stamps are asked for.
-    pub fn end_stamps(&mut self, load: &Load) -> io::Result<Option<StampedFrames>> {
-        let ended = self.stamps.as_ref().map(|stamps| stamps.end(&mut self.ring, load));
+    pub fn end_stamps(&self, load: &Load) -> io::Result<Option<StampedFrames>> {
+        let ended = self.stamps.as_ref().map(|stamps| stamps.end(load));
         ended.transpose()
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use niclab_load::{Load, PortCounters, StampedFrames};
 use niclab_packet::size::FCS_LEN;
 use niclab_port::error::PortError;
-use niclab_port::packet::StampClock;
+use niclab_port::packet::{StampingSocket, TimestampClock};
 
 use super::forward::{FRAME_NS, Forward};
 use super::forward_xdp;
@@ -54,7 +54,7 @@ impl TesterRings {
     pub(super) fn open(
         tester: &End,
         (frame_len_max, spreads): (u16, bool),
-        stamps: Option<StampClock>,
+        stamps: Option<TimestampClock>,
     ) -> Result<TesterRings, DeviceError> {
         let len = usize::from(frame_len_max.saturating_sub(FCS_LEN));
         tester.within("opening AF_PACKET rings on", |link| {
@@ -62,20 +62,20 @@ impl TesterRings {
             let tx = if spreads { TxRing::open_spread } else { TxRing::open };
             let (mut inlet, mut outlet) = (RxRing::open(link, len, SINK_SLOTS)?, tx(link, len)?);
             if let Some(clock) = stamps {
-                stamp_frames(&mut outlet, &mut inlet, clock)?;
+                let socket = StampingSocket::open(link, clock, !spreads)?;
+                stamp_frames((&mut outlet, &mut inlet), clock, socket)?;
             }
             Ok(TesterRings { outlet, inlet })
         })
     }
 
     /// The times of the stamped frames of a load that is over, where stamps are asked for.
-    pub(super) fn end_stamps(&mut self, load: &Load) -> Result<Option<StampedFrames>, DeviceError> {
+    pub(super) fn end_stamps(&self, load: &Load) -> Result<Option<StampedFrames>, DeviceError> {
         self.outlet.end_stamps(load).map_err(|e| refused("reading the time stamps of frames", &e))
     }
 
-    /// Throws away what has arrived so far, and forgets the stamps of earlier frames.
+    /// Throws away what has arrived so far.
     pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
-        self.outlet.begin_stamps();
         self.inlet.drain().map_err(|e| refused("emptying the rings", &e))
     }
 }
@@ -91,7 +91,7 @@ impl Rings {
         tester: Option<&End>,
         device: &End,
         shape: RingShape,
-        stamps: Option<StampClock>,
+        stamps: Option<TimestampClock>,
     ) -> Result<Rings, DeviceError> {
         let len = usize::from(shape.frame_len_max.saturating_sub(FCS_LEN));
         let what = "opening AF_PACKET rings on";

@@ -2,10 +2,10 @@
 //!
 //! As with other settings, what was there is noted in a file before anything is changed.
 
-use niclab_port::packet::StampClock;
+use niclab_port::packet::TimestampClock;
 
 use super::ethtool::Card;
-use super::ethtool::stamps::{Received, StampSetting};
+use super::ethtool::stamps::{RxFilter, StampSetting};
 use super::link::Link;
 use super::note::{Note, NoteContent, NoteKind};
 use super::{End, refused};
@@ -18,7 +18,7 @@ const NOTES: NoteKind<StampSetting> = NoteKind::new("time-stamps");
 /// back.
 #[derive(Debug, Default)]
 pub(super) struct Stamping {
-    clock: Option<StampClock>,
+    clock: Option<TimestampClock>,
     card: Option<HeldStamps>,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct Stamping {
 struct HeldStamps {
     card: Card,
     before: StampSetting,
-    frames: Received,
-    /// To be removed when the setting is as it was; `None` if nothing was changed.
+    frames: RxFilter,
+    /// To be removed when the setting is as it was.
     note: Option<Note>,
 }
 
@@ -36,21 +36,26 @@ impl Stamping {
     /// Has the interface of the tester stamp frames by this clock, if there is one.
     ///
     /// # Errors
-    /// [`DeviceError::NotSupported`] where the card has no such stamps; [`DeviceError::Rights`];
+    /// [`DeviceError::NotSupported`] where card or driver has no such stamps; [`DeviceError::Rights`];
     /// [`DeviceError::Broken`] where another process has changed the setting.
-    pub(super) fn take(end: &End, clock: Option<StampClock>) -> Result<Stamping, DeviceError> {
+    pub(super) fn take(end: &End, clock: Option<TimestampClock>) -> Result<Stamping, DeviceError> {
+        let within = |e| refused("entering a namespace", &e);
         let card = match clock {
-            Some(StampClock::Card) => {
+            None => None,
+            Some(TimestampClock::Card) => {
                 let held = end.netns.within(|| HeldStamps::take(&end.link));
-                Some(held.map_err(|e| refused("entering a namespace", &e))??)
+                Some(held.map_err(within)??)
             }
-            Some(StampClock::Kernel) | None => None,
+            Some(TimestampClock::Kernel) => {
+                end.netns.within(|| check_kernel(&end.link)).map_err(within)??;
+                None
+            }
         };
         Ok(Stamping { clock, card })
     }
 
     /// The clock of the stamps.
-    pub(super) fn clock(&self) -> Option<StampClock> {
+    pub(super) fn clock(&self) -> Option<TimestampClock> {
         self.clock
     }
 
@@ -58,11 +63,13 @@ impl Stamping {
     pub(super) fn facts(&self) -> Vec<Fact> {
         let value = match (self.clock, &self.card) {
             (None, _) => return Vec::new(),
-            (Some(StampClock::Kernel), _) => {
-                "by the kernel: in the driver on the way out, behind it on the way in".to_owned()
+            (Some(TimestampClock::Kernel), _) => {
+                "by the kernel: in the driver on the way out, behind it on the way in; each frame \
+                 that this host receives costs it a reading of the clock"
+                    .to_owned()
             }
-            (Some(StampClock::Card), held) => {
-                let is_ptp = held.as_ref().is_some_and(|held| held.frames == Received::Ptp);
+            (Some(TimestampClock::Card), held) => {
+                let is_ptp = held.as_ref().is_some_and(|held| held.frames == RxFilter::Ptp);
                 let which = if is_ptp { "PTP frames alone" } else { "all frames" };
                 format!("by the card's clock: {which}")
             }
@@ -76,37 +83,64 @@ impl HeldStamps {
         let name = &link.name;
         let reading = |e| refused(&format!("reading the time stamps of {name}"), &e);
         let mut card = Card::open(name).map_err(reading)?;
+        let driver = driver_of(&mut card);
         let Some(frames) = card.stamp_ability().map_err(reading)?.frames() else {
-            let driver = card.driver().map(|driver| driver.name);
-            let driver = driver.unwrap_or_else(|_| format!("of {name}"));
             return Err(DeviceError::lacks(format!(
-                "time stamps of the card, of frames both ways (driver {driver} has none); \
+                "time stamps of the card for frames both ways (driver {driver}; `ethtool -T {name}` \
+                 must list hardware-transmit, and the receive filter all or ptpv2-event); \
                  `stamps=kernel` takes the kernel's"
             )));
         };
-        let now = card.stamp_setting().map_err(reading)?.unwrap_or_default();
-        let wanted = StampSetting::of(frames);
-        if wanted.is_part_of(now) {
-            return Ok(HeldStamps { card, before: now, frames, note: None });
-        }
+        // Before the setting is read: whoever has the note may set it back just now.
         let taken = NOTES.take(name, link.index)?.ok_or_else(|| DeviceError::Broken {
             device: format!("interface {name}"),
             reason: "another process of niclab has changed its time stamps; wait for its end"
                 .into(),
         })?;
         let (mut note, left) = taken;
+        let now = card.stamp_setting().map_err(reading)?.ok_or_else(|| {
+            DeviceError::lacks(format!(
+                "time stamps of a card whose setting cannot be read (driver {driver}): niclab could \
+                 not set it back; `stamps=kernel` takes the kernel's"
+            ))
+        })?;
         let before = left.unwrap_or(now);
         note.write(name, &before)?;
         // From here on the note is the guard's, which undoes what was done, if anything.
         let mut held = HeldStamps { card, before, frames, note: Some(note) };
+        let wanted = StampSetting::of(frames);
+        if wanted.is_part_of(now) {
+            return Ok(held);
+        }
         let set = held.card.set_stamps(wanted);
         let set = set.map_err(|e| refused(&format!("setting the time stamps of {name}"), &e))?;
         if !wanted.is_part_of(set) {
             return Err(DeviceError::lacks(format!(
-                "time stamps of the card, which {name} says it has and does not turn on"
+                "time stamps of the card that stay off when they are set (driver {driver}); \
+                 `stamps=kernel` takes the kernel's"
             )));
         }
         Ok(held)
+    }
+}
+
+/// The name of a card's driver.
+fn driver_of(card: &mut Card) -> String {
+    let driver = card.driver().map(|driver| driver.name);
+    driver.unwrap_or_else(|_| format!("of {}", card.name()))
+}
+
+/// Refuses the kernel's time stamps on an interface whose driver does not take them.
+fn check_kernel(link: &Link) -> Result<(), DeviceError> {
+    let name = &link.name;
+    let reading = |e| refused(&format!("reading the time stamps of {name}"), &e);
+    let mut card = Card::open(name).map_err(reading)?;
+    match card.stamp_ability().map_err(reading)?.has_kernel_times() {
+        true => Ok(()),
+        false => Err(DeviceError::lacks(format!(
+            "the kernel's time stamps of sent frames (driver {} takes none)",
+            driver_of(&mut card)
+        ))),
     }
 }
 
@@ -133,17 +167,22 @@ pub(super) fn clean() -> Result<Vec<String>, DeviceError> {
         restore(&mut card, before)?;
         note.remove()?;
         cleaned.push(format!(
-            "interface {interface}: time stamps as process {process} left them; they are set back"
+            "interface {interface}: time stamps of the card, turned on by process {process}; they \
+             are set back"
         ));
     }
     Ok(cleaned)
 }
 
 fn restore(card: &mut Card, before: StampSetting) -> Result<(), DeviceError> {
-    match card.set_stamps(before) {
+    let set = match card.stamp_setting() {
+        Ok(Some(now)) if now == before => Ok(()),
+        _ => card.set_stamps(before).map(drop),
+    };
+    match set {
         // It is gone, and its settings with it.
         Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(()),
         Err(e) => Err(refused(&format!("setting back the time stamps of {}", card.name()), &e)),
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
     }
 }

@@ -45,6 +45,7 @@ impl TrialWire<'_> {
         let Rings { tester: rings, function } = &mut *self.rings;
         let Some(rings) = rings else { return Err(DeviceError::lacks(capability::TWO_HOSTS)) };
         let (stage, beside) = stage(function, cores, plan);
+        rings.outlet.begin_stamps(load);
         let ends = (&mut rings.outlet, &mut rings.inlet);
         let observed = trial.run(ends, vec![stage], beside);
         check_function(function, device)?;

@@ -11,7 +11,7 @@ use crate::{
     Arrivals, DeviceError, Function, Load, LoadObservation, Rate, RuleBlock, Setup, SetupReport,
     Testbed, linux,
 };
-use niclab_load::{Latency, StampClock};
+use niclab_load::{Latency, TimestampClock};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
@@ -104,20 +104,20 @@ fn frames_have_time_stamps_of_the_kernel_beside_niclabs_clock() {
     bed.setup(&setup(1518)).unwrap();
     // A core that is away, or one stalled frame, leaves other trials as they are.
     for size in [64, 1518] {
-        let mut trials = (0..5).map(|_| {
+        let mut trials = (0..10).map(|_| {
             let o = run(&mut *bed, &load(Rate::Pps(20_000.0), size));
             assert_accounted(&o);
             o.stamped.unwrap()
         });
-        let o = trials.find(|o| o.port.0.len() > 100 && o.port.0.len() == o.asked);
-        let o = o.expect("five trials without stamps of most frames");
-        assert_eq!(o.by, StampClock::Kernel);
+        let o = trials.find(|o| o.port.0.len() > 20 && o.port.0.len() == o.asked);
+        let o = o.expect("in ten trials, frames were not stamped");
+        assert_eq!(o.by, TimestampClock::Kernel);
         // A frame each millisecond, of 200.
         assert!(o.asked <= 201, "{o:?}");
         let of = |latency: &Latency| latency.0.value_at_quantile(0.5);
         // The kernel stamps a frame behind the call that sends it and before niclab sees it.
         assert!(of(&o.port) < of(&o.program), "{o:?}");
-        assert!(of(&o.port) > 500 && o.cost_ns > 0, "{o:?}");
+        assert!(of(&o.port) > 500 && o.implausible == 0, "{o:?}");
     }
     let plain = run(&mut *linux::open("linux:veth").unwrap(), &load(Rate::Pps(2_000.0), 64));
     assert_eq!(plain.stamped, None, "nobody asked for stamps");
@@ -129,8 +129,9 @@ fn a_card_without_a_clock_has_no_time_stamps() {
         return;
     };
     let error = linux::open("linux:veth,stamps=card").err().expect("veth has no clock");
-    let wanted = "(driver veth has none); `stamps=kernel` takes the kernel's";
-    assert!(error.to_string().ends_with(wanted), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("(driver veth; `ethtool -T niclab-a` must list"), "{error}");
+    assert!(error.ends_with("`stamps=kernel` takes the kernel's"), "{error}");
 }
 
 #[test]

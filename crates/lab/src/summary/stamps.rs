@@ -1,4 +1,4 @@
-//! The table of latencies by time stamps, of any experiment that offers frames.
+//! The table of latencies by time stamps, for every experiment that offers frames.
 
 use niclab_result::ReportTable;
 
@@ -24,24 +24,28 @@ pub(crate) fn stamped_frames(results: &Results<'_>) -> Option<ReportTable> {
         "clock",
         "p50 (interval)",
         "p99",
-        "p50 by niclab",
-        "p99 by niclab",
+        "p50, call to poll",
+        "p99, call to poll",
         "frames",
         "resolution",
-        "cost of a stamped frame",
+        "cost of a frame",
         "marks",
     ];
     let place = ["device", "trial"].into_iter().chain(axes.iter().map(|axis| &axis[..]));
     let columns: Vec<&str> = place.chain(heads).collect();
-    let title = "Latency by time stamps of the tester's port, and the same frames by niclab's \
-                 clock. Figures and other tables show niclab's clock";
+    let title = "Latency by time stamps of the tester's port, and of the same frames by niclab's \
+                 clock, from the call that sent them until it saw them again. Figures and other \
+                 tables show niclab's clock, from when a frame was due";
     let id = format!("{}-stamps", results.experiment.name);
     let table = results_from("clock", table(&id, title, &columns, rows));
     (!table.rows.is_empty()).then_some(table)
 }
 
+/// The clock of a cell whose frames were to be stamped. None of them may have been.
 fn clock(cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
-    CLOCKS.into_iter().find(|(name, _)| !cell.values(&format!("{name}_p50")).is_empty())
+    let has = |(name, _): &(&str, &str)| !cell.values(&format!("{name}_p50")).is_empty();
+    let is_asked = !cell.values("stamps_asked").is_empty();
+    is_asked.then(|| CLOCKS.into_iter().find(has).unwrap_or(("latency_card_ns", "none")))
 }
 
 /// The axes that differ between cells, in alphabetical order.
@@ -62,8 +66,8 @@ fn row(cell: &Cell<'_>, axes: &[String]) -> Option<Vec<String>> {
         clock.to_owned(),
         worded(cell.estimate(&main), words::time),
         median(cell, &format!("{metric}_p99"), words::time),
-        median(cell, "latency_stamped_ns_p50", words::time),
-        median(cell, "latency_stamped_ns_p99", words::time),
+        median(cell, "latency_call_to_poll_ns_p50", words::time),
+        median(cell, "latency_call_to_poll_ns_p99", words::time),
         format!("{} of {}", sum("stamped_frames"), sum("stamps_asked")),
         median(cell, "stamp_resolution_ns", words::time),
         median(cell, "stamp_cost_ns", words::time),

@@ -19,7 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::stamps::{self, StampClock};
+use super::stamps::{self, TimestampClock};
 use crate::link::Link;
 
 /// Slots of a receive ring that is to outlast most stalls: 4 ms of a million frames a second.
@@ -246,11 +246,6 @@ impl TxRing {
         left
     }
 
-    /// The socket.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.ring.socket.as_fd()
-    }
-
     /// Whether the frame behind those that left at the last commit is one that the interface never
     /// takes: it is longer than its MTU, or shorter than a header.
     pub fn is_next_refused(&self) -> bool {
@@ -263,6 +258,8 @@ pub struct RxRing {
     ring: Ring,
     polled: usize,
     partial_checksums: u64,
+    /// The clock of the time stamps beside frames.
+    clock: Option<TimestampClock>,
 }
 
 /// Counters of a receive ring's socket since they were last read.
@@ -302,7 +299,7 @@ impl RxRing {
         let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
         bind(ring.socket.as_fd(), link, protocol)?;
         let_all_in(ring.socket.as_fd(), link)?;
-        Ok(RxRing { ring, polled: 0, partial_checksums: 0 })
+        Ok(RxRing { ring, polled: 0, partial_checksums: 0, clock: None })
     }
 
     /// Shares what arrives with the other rings of a group, by flow: a flow has its frames on one
@@ -433,22 +430,25 @@ impl RxRing {
 
     /// Has the kernel write time stamps of this clock beside frames, as far as they have some
     /// (`PACKET_TIMESTAMP`).
-    pub fn stamp_by(&self, clock: StampClock) -> io::Result<()> {
+    pub fn stamp_by(&mut self, clock: TimestampClock) -> io::Result<()> {
         stamps::report_received(self.socket(), clock)?;
-        set_option(self.socket(), libc::PACKET_TIMESTAMP, &clock.flags())
+        set_option(self.socket(), libc::PACKET_TIMESTAMP, &clock.flags())?;
+        self.clock = Some(clock);
+        Ok(())
     }
 
     /// The time stamp of frame `i` of the last poll, nanoseconds; `None` if it has none of the
     /// clock that was asked for.
     pub fn stamp_ns(&self, i: usize) -> Option<u64> {
         assert!(i < self.polled, "frame {i} was not polled");
-        const STAMPED: u32 = libc::TP_STATUS_TS_SOFTWARE | libc::TP_STATUS_TS_RAW_HARDWARE;
         let status = self.ring.status(i).load(Ordering::Acquire);
+        // The kernel may write its own in the place of a card's.
+        self.clock.filter(|clock| status & clock.status() != 0)?;
         // SAFETY: as in `extent`: the slot is ours until `release`, and the kernel writes into it
         // no more.
         let header = unsafe { self.ring.slot(i).cast::<libc::tpacket2_hdr>().as_ref() };
         let ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-        (status & STAMPED != 0).then_some(ns)
+        Some(ns)
     }
 
     /// Gives the polled frames back.
@@ -465,6 +465,14 @@ impl RxRing {
 fn packet_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
+}
+
+/// A socket that sends on an interface and receives nothing.
+pub(super) fn sending_socket(link: &Link, bypasses: bool) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
+    set_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, &c_int::from(bypasses))?;
+    bind(socket.as_fd(), link, 0)?;
+    Ok(socket)
 }
 
 /// Has an interface let in frames to whomever they are addressed, as long as what this returns is

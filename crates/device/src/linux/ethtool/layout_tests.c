@@ -190,6 +190,9 @@ static void stamps(void)
 	show("stamps-ptp", &info, sizeof(info));
 	info.rx_filters |= 1 << HWTSTAMP_FILTER_ALL;
 	show("stamps-all", &info, sizeof(info));
+	info.so_timestamping = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE |
+			       SOF_TIMESTAMPING_SOFTWARE;
+	show("stamps-kernel", &info, sizeof(info));
 
 	memset(&config, 0, sizeof(config));
 	config.tx_type = HWTSTAMP_TX_ON;

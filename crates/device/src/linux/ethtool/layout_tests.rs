@@ -9,7 +9,7 @@ use super::info::{self, Channels, Driver, Queues, Rings};
 use super::rss::RssConfig;
 use super::rss::{FIELDS_LEN, Fields as HashFields, IP_DST, IP_SRC, L4_DST, L4_SRC, RXFH_LEN};
 use super::rules::{self, COUNT_AT, FLOW_AT, LOCATIONS_AT, RXNFC_LEN};
-use super::stamps::{self, Received, StampAbility, StampSetting};
+use super::stamps::{self, RxFilter, StampAbility, StampSetting};
 use super::{Card, call, layout};
 
 /// The values of the kernel's header, by name.
@@ -127,16 +127,18 @@ fn values_that_a_driver_fills_in_are_read() {
 #[test]
 fn time_stamps_are_asked_for_and_set() {
     let frames = |name| StampAbility::read(&bytes(name)).frames();
-    assert_eq!(frames("stamps-all"), Some(Received::All));
-    assert_eq!(frames("stamps-ptp"), Some(Received::Ptp));
+    assert_eq!(frames("stamps-all"), Some(RxFilter::All));
+    assert_eq!(frames("stamps-ptp"), Some(RxFilter::Ptp));
     let mut without = bytes("stamps-all");
     without[4] = 0;
     assert_eq!(StampAbility::read(&without).frames(), None, "the driver stamps in software alone");
-    let (all, ptp) = (StampSetting::of(Received::All), StampSetting::of(Received::Ptp));
+    let (all, ptp) = (StampSetting::of(RxFilter::All), StampSetting::of(RxFilter::Ptp));
     assert_eq!((all.bytes(), ptp.bytes()), (bytes("stamp-all"), bytes("stamp-ptp")));
     assert_eq!(StampSetting::read(&bytes("stamp-ptp")), ptp);
     assert!(ptp.is_part_of(all) && ptp.is_part_of(ptp) && !all.is_part_of(ptp));
     assert!(!ptp.is_part_of(StampSetting::default()));
+    let kernel = |name| StampAbility::read(&bytes(name)).has_kernel_times();
+    assert!(kernel("stamps-kernel") && !kernel("stamps-all"));
     assert_eq!(call::STAMP_CALLS.map(|n| n as usize), [number("GHWTSTAMP"), number("SHWTSTAMP")]);
 }
 

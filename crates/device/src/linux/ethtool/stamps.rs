@@ -17,6 +17,9 @@ pub(super) const SETTING_LEN: usize = 12;
 /// `SOF_TIMESTAMPING_TX_HARDWARE`, `_RX_HARDWARE` and `_RAW_HARDWARE`.
 pub(super) const HARDWARE: u32 = 1 | 1 << 2 | 1 << 6;
 
+/// `SOF_TIMESTAMPING_TX_SOFTWARE`.
+const TX_SOFTWARE: u32 = 1 << 1;
+
 /// `HWTSTAMP_TX_ON`.
 const TX_ON: u32 = 1;
 
@@ -24,9 +27,9 @@ const TX_ON: u32 = 1;
 const RX_ALL: u32 = 1;
 const RX_PTP: u32 = 12;
 
-/// Which frames a card stamps when it receives them.
+/// The received frames that a card stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum RxFilter {
     /// All.
     All,
     /// Event messages of PTP version 2 (IEEE 1588) alone.
@@ -54,11 +57,16 @@ impl StampAbility {
         }
     }
 
+    /// Whether the driver takes the kernel's time of frames that it sends.
+    pub fn has_kernel_times(&self) -> bool {
+        self.flags & TX_SOFTWARE != 0
+    }
+
     /// The received frames that it can stamp, where it stamps those that it sends, too.
-    pub fn frames(&self) -> Option<Received> {
+    pub fn frames(&self) -> Option<RxFilter> {
         let both = self.flags & HARDWARE == HARDWARE && self.tx_kinds & 1 << TX_ON != 0;
         let has = |filter: u32| both && self.rx_filters & 1 << filter != 0;
-        [(RX_ALL, Received::All), (RX_PTP, Received::Ptp)]
+        [(RX_ALL, RxFilter::All), (RX_PTP, RxFilter::Ptp)]
             .into_iter()
             .find_map(|(filter, frames)| has(filter).then_some(frames))
     }
@@ -67,32 +75,34 @@ impl StampAbility {
 /// Which frames a card is set to stamp (`struct hwtstamp_config`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampSetting {
+    flags: u32,
     tx_kind: u32,
     rx_filter: u32,
 }
 
 impl StampSetting {
     /// The one that stamps such frames, and any that are sent.
-    pub fn of(frames: Received) -> StampSetting {
+    pub fn of(frames: RxFilter) -> StampSetting {
         let rx_filter = match frames {
-            Received::All => RX_ALL,
-            Received::Ptp => RX_PTP,
+            RxFilter::All => RX_ALL,
+            RxFilter::Ptp => RX_PTP,
         };
-        StampSetting { tx_kind: TX_ON, rx_filter }
+        StampSetting { flags: 0, tx_kind: TX_ON, rx_filter }
     }
 
-    /// All that this setting stamps `other` stamps, too.
+    /// Whether `other` stamps at least the same frames.
     pub fn is_part_of(self, other: StampSetting) -> bool {
         let receives = other.rx_filter == RX_ALL || other.rx_filter == self.rx_filter;
         other.tx_kind == self.tx_kind && receives
     }
 
     pub(super) fn bytes(self) -> Vec<u8> {
-        Bytes::of(0, SETTING_LEN).u32(4, self.tx_kind).u32(8, self.rx_filter).0
+        Bytes::of(self.flags, SETTING_LEN).u32(4, self.tx_kind).u32(8, self.rx_filter).0
     }
 
     pub(super) fn read(answer: &[u8]) -> StampSetting {
-        StampSetting { tx_kind: u32_at(answer, 4), rx_filter: u32_at(answer, 8) }
+        let [flags, tx_kind, rx_filter] = [0, 4, 8].map(|at| u32_at(answer, at));
+        StampSetting { flags, tx_kind, rx_filter }
     }
 }
 
