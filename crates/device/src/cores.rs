@@ -11,6 +11,26 @@ pub fn allowed() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
+/// Leaves these cores to somebody else: the calling thread, and those that it starts, use them no
+/// more.
+///
+/// # Errors
+/// [`DeviceError::Cores`]: there are no others.
+pub fn leave(device: &str, to_others: &[u32]) -> Result<(), DeviceError> {
+    let own: Vec<u32> = allowed().into_iter().filter(|core| !to_others.contains(core)).collect();
+    if own.is_empty() {
+        let remedy = "tester and device are on one machine and need a core each: give the processes \
+                      more (taskset, container limits), or use a larger machine";
+        let (device, remedy) = (device.to_owned(), remedy.to_owned());
+        return Err(DeviceError::Cores { device, needed: 1, available: 0, remedy });
+    }
+    let mut set = CpuSet::new();
+    own.iter().for_each(|core| set.set(*core as usize));
+    // Where that is not allowed, both share a core, and the stall watch shows it.
+    let _ = sched_setaffinity(None, &set);
+    Ok(())
+}
+
 /// The first `needed` cores that may be used.
 pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
     let mut cores = allowed();

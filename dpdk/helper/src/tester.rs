@@ -110,13 +110,15 @@ impl DpdkTester {
         load: &Load,
         start_ns: u64,
         depth: u32,
-    ) -> Result<TesterObservation, DeviceError> {
+    ) -> Result<HalfObservation, DeviceError> {
         self.ends()?.drain();
         let before = self.port.stats().map_err(|refusal| self.broken(refusal))?;
-        let (load, opened_ns) = self.ends()?.offer(load, start_ns, depth)?;
+        let Some((load, opened_ns)) = self.ends()?.offer(load, start_ns, depth)? else {
+            return Ok(HalfObservation::TooLate);
+        };
         let after = self.port.stats().map_err(|refusal| self.broken(refusal))?;
         let sink_missed = after.rx_missed + after.rx_no_buffer;
-        Ok(TesterObservation {
+        Ok(HalfObservation::Offered(Box::new(TesterObservation {
             load,
             opened_ns,
             sink_missed: sink_missed.saturating_sub(before.rx_missed + before.rx_no_buffer),
@@ -125,7 +127,7 @@ impl DpdkTester {
                 tx_frames: after.tx_frames.saturating_sub(before.tx_frames),
                 ..InterfaceCounts::default()
             },
-        })
+        })))
     }
 }
 
@@ -150,10 +152,7 @@ impl Testbed for DpdkTester {
 
     fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
         match task {
-            HalfTask::Offer { load, start_ns, depth } => {
-                let offered = self.offer(load, *start_ns, *depth)?;
-                Ok(HalfObservation::Offered(Box::new(offered)))
-            }
+            HalfTask::Offer { load, start_ns, depth } => self.offer(load, *start_ns, *depth),
             HalfTask::Mark { count } => {
                 wait_for_link(&self.port).map_err(|refusal| self.broken(refusal))?;
                 let mut next = self.next;

@@ -58,6 +58,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use niclab_nic::rule::Action;
 use niclab_probe::{Leftover, ProbeError};
@@ -106,6 +108,10 @@ const VETH_QUEUES_MAX: u32 = 16;
 
 /// Longest frame before the first setup says otherwise, bytes with FCS.
 const FRAME_LEN_DEFAULT: u16 = 1518;
+
+/// How long the link of half a testbed is waited for, and the pause between two looks.
+const LINK_MAX: Duration = Duration::from_secs(10);
+const LINK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The remedy for missing rights.
 pub(crate) const RIGHTS: &str = "run it as root (sudo); or let one group alone run the program \
@@ -179,7 +185,7 @@ impl LinuxBed {
                 (Some(made.0), made.1)
             }
             Ends::Named { tester, device } => (Some(End::named(tester)?), End::named(device)?),
-            Ends::Alone(device) => (None, End::named(device)?),
+            Ends::Alone(device) => (None, End::of_half(device)?),
         };
         let stamping = match &tester {
             Some(tester) => Stamping::take(tester, stamps)?,
@@ -238,22 +244,40 @@ fn interface_of(name: &str) -> Result<String, DeviceError> {
 impl End {
     /// An interface of this process's namespace, as it is; named by an address of its, too.
     fn named(name: &str) -> Result<End, DeviceError> {
+        End::named_within(name, Duration::ZERO)
+    }
+
+    /// The interface of half a testbed. The other half may just have started its port, so the link
+    /// is waited for.
+    fn of_half(name: &str) -> Result<End, DeviceError> {
+        End::named_within(name, LINK_MAX)
+    }
+
+    /// An interface that is switched on and has a link at latest after so long.
+    fn named_within(name: &str, most: Duration) -> Result<End, DeviceError> {
         let name = &interface_of(name)?;
-        let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
-        let link = link.ok_or_else(|| DeviceError::Absent {
-            what: format!("interface {name}"),
-            remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
-        })?;
-        if !link.up {
-            return Err(DeviceError::Broken {
-                device: format!("interface {name}"),
-                reason: format!(
-                    "it is down or has no carrier; `ip link set {name} up`, check the \
-                    cable"
-                ),
-            });
+        let begun = Instant::now();
+        loop {
+            let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
+            let link = link.ok_or_else(|| DeviceError::Absent {
+                what: format!("interface {name}"),
+                remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
+            })?;
+            if link.up {
+                return Ok(End { netns: NetNs::current(), link });
+            }
+            if !link.is_on || begun.elapsed() >= most {
+                let (why, remedy) = match link.is_on {
+                    false => ("is down", format!("`ip link set {name} up`")),
+                    true => ("has no carrier", "check the cable and the other end".to_owned()),
+                };
+                return Err(DeviceError::Broken {
+                    device: format!("interface {name}"),
+                    reason: format!("it {why}; {remedy}"),
+                });
+            }
+            thread::sleep(LINK_PAUSE);
         }
-        Ok(End { netns: NetNs::current(), link })
     }
 
     /// Carries out `work` in the end's namespace.

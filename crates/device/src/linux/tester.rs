@@ -43,7 +43,7 @@ impl LinuxTester {
             return Err(DeviceError::lacks(what));
         }
         let core = Cores::alone(name)?.tester;
-        let end = End::named(&interface)?;
+        let end = End::of_half(&interface)?;
         let stamping = Stamping::take(&end, stamps)?;
         let shape = (FRAME_LEN_DEFAULT, false);
         let rings = TesterRings::open(&end, shape, stamps)?;
@@ -72,21 +72,25 @@ impl LinuxTester {
         load: &Load,
         start_ns: u64,
         depth: u32,
-    ) -> Result<TesterObservation, DeviceError> {
+    ) -> Result<HalfObservation, DeviceError> {
         self.rings.drain()?;
         let before = self.end.counters()?;
-        let (mut offered, opened_ns) = self.ends().offer(load, start_ns, depth)?;
+        self.rings.outlet.begin_stamps(load);
+        let Some((mut offered, opened_ns)) = self.ends().offer(load, start_ns, depth)? else {
+            return Ok(HalfObservation::TooLate);
+        };
         offered.stamped = self.rings.end_stamps(load)?;
         let sink = self.rings.inlet.counters();
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
         let LinkCounters { rx_frames, tx_frames, rx_missed, tx_dropped, .. } =
             self.end.counters()?.since(&before);
-        Ok(TesterObservation {
+        Ok(HalfObservation::Offered(Box::new(TesterObservation {
             load: offered,
             opened_ns,
-            sink_missed: sink.dropped,
+            // What its card had no room for is the sink's, too.
+            sink_missed: sink.dropped + rx_missed,
             interface: InterfaceCounts { rx_frames, tx_frames, rx_missed, tx_dropped },
-        })
+        })))
     }
 
     fn mark(&mut self, count: u32) -> Result<MarkedTrips, DeviceError> {
@@ -128,10 +132,7 @@ impl Testbed for LinuxTester {
 
     fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
         match task {
-            HalfTask::Offer { load, start_ns, depth } => {
-                let offered = self.offer(load, *start_ns, *depth)?;
-                Ok(HalfObservation::Offered(Box::new(offered)))
-            }
+            HalfTask::Offer { load, start_ns, depth } => self.offer(load, *start_ns, *depth),
             HalfTask::Mark { count } => self.mark(*count).map(HalfObservation::Marked),
             HalfTask::Exchange { frames } => {
                 Ok(HalfObservation::Exchanged(self.ends().exchange(frames)))

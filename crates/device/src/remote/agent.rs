@@ -5,13 +5,16 @@ use std::io::{self, BufRead};
 use std::process;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::files::KeptFiles;
 use super::name::is_remote;
-use super::protocol::{AgentAnswer, AgentRequest, Greeting, OpenDevice, Opened, VERSION};
+use super::protocol::{
+    AgentAnswer, AgentRequest, Greeting, OpenDevice, Opened, SILENCE_MAX, VERSION,
+};
+use crate::cores;
 use crate::face::{DeviceError, HostEnvironment, Testbed};
 use crate::two_hosts::{Caller, FarLink, RequestLine, write_line};
 
@@ -32,36 +35,60 @@ const END_MAX: Duration = Duration::from_secs(10);
 pub fn serve(environment: impl Fn() -> HostEnvironment, ended: Receiver<()>) -> io::Result<()> {
     let output = Arc::new(Mutex::new(io::stdout()));
     write_line(&output, &Greeting { niclab_agent: VERSION.to_owned() })?;
-    let requests = Rc::new(requests(ended));
+    let heard = Heard::default();
+    let (requests, lines) = requests(ended, &heard);
+    let requests = Rc::new(requests);
     let caller = Caller::new(Rc::clone(&requests), Arc::clone(&output));
     let far: FarLink = Rc::new(RefCell::new(caller));
     let mut agent = Agent { bed: None, files: KeptFiles::default(), far };
     while let Ok(Some(request)) = requests.recv() {
         let request = serde_json::from_str(&request?)?;
-        let answer = while_signs(&output, || agent.answer(request, &environment))?;
+        let signs = Signs { output: &output, heard: &heard, lines: &lines };
+        let answer = signs.during(|| agent.answer(request, &environment))?;
         write_line(&output, &answer.unwrap_or_else(AgentAnswer::Refused))?;
     }
     Ok(())
 }
 
-/// The lines of standard input.
-fn requests(ended: Receiver<()>) -> Receiver<RequestLine> {
+/// When somebody was last heard on standard input.
+#[derive(Clone)]
+struct Heard(Arc<Mutex<Instant>>);
+
+impl Default for Heard {
+    fn default() -> Heard {
+        Heard(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Heard {
+    fn last(&self) -> MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The lines of standard input that are requests, and their other end.
+fn requests(ended: Receiver<()>, heard: &Heard) -> (Receiver<RequestLine>, Sender<RequestLine>) {
     let (sender, receiver) = channel();
-    let other = sender.clone();
+    let (of_input, of_signal) = (sender.clone(), sender.clone());
+    let heard = heard.clone();
     thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if sender.send(Some(line)).is_err() {
+            *heard.last() = Instant::now();
+            let is_sign = line
+                .as_ref()
+                .is_ok_and(|line| matches!(serde_json::from_str(line), Ok(AgentRequest::Waiting)));
+            if !is_sign && of_input.send(Some(line)).is_err() {
                 break;
             }
         }
-        end(&sender);
+        end(&of_input);
     });
     thread::spawn(move || {
         if ended.recv().is_ok() {
-            end(&other);
+            end(&of_signal);
         }
     });
-    receiver
+    (receiver, sender)
 }
 
 /// Lets the agent end, and ends the process where it does not.
@@ -71,20 +98,34 @@ fn end(lines: &Sender<RequestLine>) {
     process::exit(0);
 }
 
-/// Works while another thread shows that it does.
-fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::Result<T> {
-    let (done, waits) = channel::<()>();
-    thread::scope(|scope| {
-        thread::Builder::new().name("signs".to_owned()).spawn_scoped(scope, move || {
-            while waits.recv_timeout(SIGN_EVERY) == Err(RecvTimeoutError::Timeout) {
-                // Where nobody reads any more, the input has ended too.
-                let _ = write_line(output, &AgentAnswer::Working);
-            }
-        })?;
-        let result = work();
-        drop(done);
-        Ok(result)
-    })
+/// The signs of both sides while the agent works.
+struct Signs<'a> {
+    output: &'a Mutex<io::Stdout>,
+    heard: &'a Heard,
+    lines: &'a Sender<RequestLine>,
+}
+
+impl Signs<'_> {
+    /// Works while another thread shows that it does, and ends the process where nobody waits for
+    /// that any more.
+    fn during<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let (done, waits) = channel::<()>();
+        let Signs { output, heard, lines } = *self;
+        thread::scope(|scope| {
+            thread::Builder::new().name("signs".to_owned()).spawn_scoped(scope, move || {
+                while waits.recv_timeout(SIGN_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    if heard.last().elapsed() > SILENCE_MAX {
+                        end(lines);
+                    }
+                    // Where nobody reads any more, the input has ended too.
+                    let _ = write_line(output, &AgentAnswer::Working);
+                }
+            })?;
+            let result = work();
+            drop(done);
+            Ok(result)
+        })
+    }
 }
 
 /// The device that is open, and what it needs.
@@ -102,7 +143,7 @@ impl Agent {
 
     fn open(
         &mut self,
-        OpenDevice { name, role }: OpenDevice,
+        OpenDevice { name, role, others }: OpenDevice,
         environment: &impl Fn() -> HostEnvironment,
     ) -> Result<AgentAnswer, DeviceError> {
         self.bed = None;
@@ -110,10 +151,14 @@ impl Agent {
             let reason = "an agent opens devices of its own host alone".to_owned();
             return Err(DeviceError::BadName { text: name, reason });
         }
+        let machine = machine();
+        if let Some(others) = others.filter(|others| others.machine == machine) {
+            cores::leave(&name, &others.cores)?;
+        }
         let environment = environment();
         let bed = crate::open_half(&name, role, Rc::clone(&self.far))?;
         let about = self.bed.insert(bed).about().clone();
-        Ok(AgentAnswer::Opened(Box::new(Opened { about, environment })))
+        Ok(AgentAnswer::Opened(Box::new(Opened { about, environment, machine })))
     }
 
     fn answer(
@@ -142,9 +187,15 @@ impl Agent {
                 self.files.place_half(&mut task);
                 self.bed()?.measure_half(&task).map(AgentAnswer::Half)
             }
-            AgentRequest::Far(_) | AgentRequest::Signal(_) => {
+            AgentRequest::Far(_) | AgentRequest::Signal(_) | AgentRequest::Waiting => {
                 Err(broken("an answer or a signal that nobody waits for".to_owned()))
             }
         }
     }
+}
+
+/// A word for the running kernel: agents with the same one share its cores.
+fn machine() -> String {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    boot_id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }

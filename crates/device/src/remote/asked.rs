@@ -1,18 +1,14 @@
 //! A device whose agent is asked.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::files::SentFiles;
 use super::name::{AgentPlace, Name};
-use super::protocol::{AgentAnswer, AgentRequest, OpenDevice, Opened};
+use super::protocol::{AgentAnswer, AgentRequest, OpenDevice, Opened, SILENCE_MAX, TakenCores};
 use super::start::{AgentStart, start};
 use crate::conversation::{Conversation, excerpt};
 use crate::face::{DeviceError, DeviceInfo, Fact, HostEnvironment};
 use crate::two_hosts::Role;
-
-/// How long a working agent may be silent: ten of its signs.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// A device, or half a testbed, with the agent that has it.
 pub(super) struct AskedDevice {
@@ -26,14 +22,20 @@ pub(super) struct AskedDevice {
     agent: Option<Conversation>,
     /// Files that the agent has a copy of.
     sent: SentFiles,
+    /// The machine that it runs on.
+    machine: String,
+    /// The cores of the other half, of whatever machine.
+    others: Option<TakenCores>,
 }
 
 impl AskedDevice {
-    /// Starts the agent of a device, and has it open the device.
+    /// Starts the agent of a device, and has it open the device. Where the other half of a testbed
+    /// is on the same machine, its cores are left alone.
     pub(super) fn open(
         text: &str,
         (name, role): (Name, Role),
         start: &AgentStart,
+        others: Option<TakenCores>,
     ) -> Result<AskedDevice, DeviceError> {
         let mut device = AskedDevice {
             text: text.to_owned(),
@@ -43,6 +45,8 @@ impl AskedDevice {
             about: DeviceInfo::default(),
             agent: None,
             sent: SentFiles::default(),
+            machine: String::new(),
+            others,
         };
         device.connect()?;
         Ok(device)
@@ -52,21 +56,37 @@ impl AskedDevice {
     fn connect(&mut self) -> Result<(), DeviceError> {
         (self.agent, self.sent) = (None, SentFiles::default());
         self.agent = Some(start(&self.text, &self.name.place, &self.start)?);
-        let Opened { about, environment } = match self.ask(&AgentRequest::Open(OpenDevice {
-            name: self.name.device.clone(),
-            role: self.role,
-        }))? {
-            AgentAnswer::Opened(opened) => *opened,
-            other => return Err(self.confused(&other)),
-        };
+        let Opened { about, environment, machine } =
+            match self.ask(&AgentRequest::Open(OpenDevice {
+                name: self.name.device.clone(),
+                role: self.role,
+                others: self.others.clone(),
+            }))? {
+                AgentAnswer::Opened(opened) => *opened,
+                other => return Err(self.confused(&other)),
+            };
         let mut about = DeviceInfo { name: self.text.clone(), ..about };
         let place = self.name.place.to_string();
         about.facts.insert(0, Fact { name: "host".into(), value: place.clone() });
         if self.name.place != AgentPlace::Here {
             about.environments.push(HostEnvironment { place, ..environment });
         }
-        self.about = about;
+        (self.about, self.machine) = (about, machine);
         Ok(())
+    }
+
+    /// The cores that it has, for the other half.
+    pub(super) fn taken(&self) -> TakenCores {
+        let cores = self.about.places.iter().filter_map(|place| place.core).collect();
+        TakenCores { machine: self.machine.clone(), cores }
+    }
+
+    /// Shows the agent that somebody waits for its work, if it does any. Where it has ended, the
+    /// next request tells.
+    pub(super) fn show_waiting(&mut self) {
+        if let Some(agent) = &mut self.agent {
+            let _ = agent.send(&AgentRequest::Waiting);
+        }
     }
 
     /// Starts another agent in the place of one that has failed.
@@ -79,8 +99,17 @@ impl AskedDevice {
 
     /// Asks, and waits for the answer as long as the agent shows that it works on it.
     pub(super) fn ask(&mut self, request: &AgentRequest) -> Result<AgentAnswer, DeviceError> {
+        self.ask_beside(request, || {})
+    }
+
+    /// The same, and calls `beside` each time that the agent shows that it works.
+    pub(super) fn ask_beside(
+        &mut self,
+        request: &AgentRequest,
+        beside: impl FnMut(),
+    ) -> Result<AgentAnswer, DeviceError> {
         let answer = match &mut self.agent {
-            Some(agent) => agent.send(request).and_then(|()| answer(agent)),
+            Some(agent) => agent.send(request).and_then(|()| answer(agent, beside)),
             None => Err(self.gone()),
         };
         match answer {
@@ -164,11 +193,14 @@ fn interrupted(error: DeviceError) -> DeviceError {
     }
 }
 
-/// The agent's answer.
-fn answer(agent: &mut Conversation) -> Result<AgentAnswer, DeviceError> {
+/// The agent's answer. Until it comes, each sign of the agent gets one of this side.
+fn answer(agent: &mut Conversation, mut beside: impl FnMut()) -> Result<AgentAnswer, DeviceError> {
     loop {
         match agent.receive(SILENCE_MAX)? {
-            AgentAnswer::Working => {}
+            AgentAnswer::Working => {
+                agent.send(&AgentRequest::Waiting)?;
+                beside();
+            }
             answer => return Ok(answer),
         }
     }

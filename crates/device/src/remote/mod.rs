@@ -39,7 +39,7 @@ pub fn open(text: &str, start: &AgentStart) -> Result<Box<dyn Testbed>, DeviceEr
     if let Some(halves) = name::halves(text) {
         return Ok(Box::new(TwoHosts::open(text, halves, start)?));
     }
-    let device = AskedDevice::open(text, (Name::parse(text)?, Role::Whole), start)?;
+    let device = AskedDevice::open(text, (Name::parse(text)?, Role::Whole), start, None)?;
     Ok(Box::new(RemoteBed(device)))
 }
 

@@ -35,6 +35,8 @@ pub(super) struct TwoHosts {
     about: DeviceInfo,
     tester: AskedDevice,
     device: AskedDevice,
+    /// The device's half is opened before the tester's.
+    is_device_first: bool,
     lead: Duration,
 }
 
@@ -58,19 +60,45 @@ impl TwoHosts {
         (tester, device): (&str, &str),
         start: &AgentStart,
     ) -> Result<TwoHosts, DeviceError> {
-        let tester = AskedDevice::open(tester, (Name::parse_half(tester)?, Role::Tester), start)?;
-        let device = AskedDevice::open(device, (Name::parse_half(device)?, Role::Device), start)?;
+        let names = (Name::parse_half(tester)?, Name::parse_half(device)?);
+        // An interface has no link before a card at the other end is started, which DPDK does.
+        let is_device_first = is_dpdk(&names.1) && !is_dpdk(&names.0);
+        let open_tester = |other: Option<&AskedDevice>| {
+            let half = (names.0.clone(), Role::Tester);
+            AskedDevice::open(tester, half, start, other.map(AskedDevice::taken))
+        };
+        let open_device = |other: Option<&AskedDevice>| {
+            let half = (names.1.clone(), Role::Device);
+            AskedDevice::open(device, half, start, other.map(AskedDevice::taken))
+        };
+        let (tester, device) = if is_device_first {
+            let device = open_device(None)?;
+            (open_tester(Some(&device))?, device)
+        } else {
+            let tester = open_tester(None)?;
+            let device = open_device(Some(&tester))?;
+            (tester, device)
+        };
         let about = about(text, &tester.about, &device.about);
-        Ok(TwoHosts { about, tester, device, lead: LEAD_FIRST })
+        Ok(TwoHosts { about, tester, device, is_device_first, lead: LEAD_FIRST })
     }
 
     /// Asks the device, whose work may need the tester.
     fn ask_device(&mut self, request: &AgentRequest) -> Result<AgentAnswer, DeviceError> {
-        let mut answer = self.device.ask(request)?;
+        let mut answer = self.device.ask(request);
+        // The device would report an error of the tester as its own.
+        let mut of_tester = None;
         loop {
-            let AgentAnswer::Ask(asked) = answer else { return Ok(answer) };
-            let of_tester = self.of_tester(asked).unwrap_or_else(FarAnswer::Failed);
-            answer = self.device.ask(&AgentRequest::Far(of_tester))?;
+            let asked = match answer {
+                Ok(AgentAnswer::Ask(asked)) => asked,
+                Ok(answer) => return Ok(answer),
+                Err(error) => return Err(of_tester.unwrap_or(error)),
+            };
+            let far = self.of_tester(asked).unwrap_or_else(|error| {
+                of_tester = Some(error.clone());
+                FarAnswer::Failed(error)
+            });
+            answer = self.device.ask(&AgentRequest::Far(far));
         }
     }
 
@@ -90,7 +118,9 @@ impl TwoHosts {
     }
 
     fn half_of_tester(&mut self, task: HalfTask) -> Result<HalfObservation, DeviceError> {
-        match self.tester.ask(&AgentRequest::MeasureHalf(task))? {
+        let TwoHosts { tester, device, .. } = self;
+        // The device may be serving meanwhile.
+        match tester.ask_beside(&AgentRequest::MeasureHalf(task), || device.show_waiting())? {
             AgentAnswer::Half(observation) => Ok(observation),
             other => Err(self.tester.confused(&other)),
         }
@@ -159,8 +189,8 @@ impl TwoHosts {
         let task = HalfTask::Offer { load: load.clone(), start_ns, depth };
         match self.half_of_tester(task) {
             Ok(HalfObservation::Offered(offered)) => Ok(Some((*offered, (alignment, unseen)))),
+            Ok(HalfObservation::TooLate) => Ok(None),
             Ok(other) => Err(self.tester.confused(&AgentAnswer::Half(other))),
-            Err(DeviceError::BadLoad { reason }) if reason.starts_with("start_ns") => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -196,6 +226,11 @@ impl TwoHosts {
             other => Err(self.tester.confused(&AgentAnswer::Half(other))),
         }
     }
+}
+
+/// Whether half a testbed is a port of DPDK.
+fn is_dpdk(name: &Name) -> bool {
+    name.device.starts_with("dpdk:")
 }
 
 /// The difference of two clocks that were each read over a connection.
@@ -248,8 +283,10 @@ impl Testbed for TwoHosts {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        self.tester.reconnect()?;
-        self.device.reconnect()?;
+        let TwoHosts { tester, device, is_device_first, .. } = self;
+        let (first, second) = if *is_device_first { (device, tester) } else { (tester, device) };
+        first.reconnect()?;
+        second.reconnect()?;
         let bare = Setup { rules: Vec::new(), ..setup.clone() };
         match self.tester.ask(&AgentRequest::Setup(bare))? {
             AgentAnswer::Ready(_) => {}

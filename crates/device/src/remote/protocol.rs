@@ -1,10 +1,26 @@
 //! The protocol between niclab and its agent on another host: one JSON document a line, each way.
 //!
 //! The agent greets first. Then niclab asks, and the agent answers each request with one line, in
-//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, so that silence
-//! means that the host or the connection is gone. It ends when its input ends.
+//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, and niclab answers
+//! with [`AgentRequest::Waiting`]: silence of [`SILENCE_MAX`] means that the other host or the
+//! connection is gone. The agent ends when its input ends, and when it works and niclab is silent.
+//!
+//! Half a testbed may need the other one before it answers. The device's agent then writes
+//! [`AgentAnswer::Ask`], and niclab hands it the tester's answer ([`AgentRequest::Far`]). A load goes
+//! like this, with T for the tester's agent and D for the device's:
+//!
+//! ```text
+//! D <- MeasureHalf(Serve)     D -> Notice(Serving)
+//! T <- MeasureHalf(Mark)      T -> Half(Marked)
+//! D <- Signal(Markers)        D -> Notice(Markers)
+//! T <- MeasureHalf(Clock)     T -> Half(Clock)
+//! D <- Signal(Open)           D -> Notice(Opening)
+//! T <- MeasureHalf(Offer)     T -> Half(Offered)
+//! D <- Signal(Finish)         D -> Half(Served)
+//! ```
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +42,9 @@ pub struct Greeting {
 /// The version that this program greets with, and asks for.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// How long either side may be silent while the agent works: ten of its signs.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +65,8 @@ pub enum AgentRequest {
     Far(FarAnswer),
     /// While the agent carries out [`HalfTask::Serve`].
     Signal(ServeSignal),
+    /// No request: somebody still waits for the agent's work. It has no answer.
+    Waiting,
 }
 
 /// A device to open.
@@ -56,6 +77,18 @@ pub struct OpenDevice {
     /// The part of a testbed that it is.
     #[serde(default)]
     pub role: Role,
+    /// The cores of the other half, which this one leaves alone on the same machine.
+    #[serde(default)]
+    pub others: Option<TakenCores>,
+}
+
+/// Cores of a machine that somebody has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenCores {
+    /// The machine, as [`Opened::machine`] tells it.
+    pub machine: String,
+    /// The cores.
+    pub cores: Vec<u32>,
 }
 
 /// A part of a file of the host that asks; the next part of the same file goes behind it.
@@ -102,4 +135,6 @@ pub struct Opened {
     pub about: DeviceInfo,
     /// Its host.
     pub environment: HostEnvironment,
+    /// The same word from all agents of one running kernel, and from no other.
+    pub machine: String,
 }

@@ -73,7 +73,7 @@ fn answering(answers: &[&str]) -> String {
 }
 
 const OPENED: &str = r#"{"opened":{"about":{"name":"soft","facts":[],"places":[],
-    "not_supported":[]},"environment":{"place":"","facts":[],"noise":[]}}}"#;
+    "not_supported":[]},"environment":{"place":"","facts":[],"noise":[]},"machine":"m"}}"#;
 
 fn opened() -> String {
     OPENED.replace("\n    ", "")

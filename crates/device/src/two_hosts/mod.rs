@@ -47,8 +47,8 @@ pub enum HalfTask {
     Offer {
         /// The load.
         load: Load,
-        /// When it begins, by the tester's clock, nanoseconds. Where that is over, the task is
-        /// refused ([`crate::DeviceError::BadLoad`]).
+        /// When it begins, by the tester's clock, nanoseconds. Where that is over, the answer is
+        /// [`HalfObservation::TooLate`].
         start_ns: u64,
         /// Frames that the device's ring holds.
         depth: u32,
@@ -75,6 +75,8 @@ pub enum HalfObservation {
     Served(Box<DeviceObservation>),
     /// Of [`HalfTask::Offer`].
     Offered(Box<TesterObservation>),
+    /// Of [`HalfTask::Offer`]: the load was to begin before it was prepared, and no frame was sent.
+    TooLate,
     /// Of [`HalfTask::Mark`].
     Marked(MarkedTrips),
     /// Of [`HalfTask::Exchange`].

@@ -284,7 +284,7 @@ fn the_page_about_two_hosts_runs_as_written() {
     for sample in samples(&scratch.path().join("stamped")) {
         let value = |metric: &str| sample["metrics"][metric]["value"].as_f64();
         if let Some(port_ns) = value("latency_kernel_ns_p50") {
-            assert!(port_ns <= value("latency_stamped_ns_p50").unwrap(), "{sample}");
+            assert!(port_ns <= value("latency_call_to_poll_ns_p50").unwrap(), "{sample}");
             return;
         }
     }
@@ -438,6 +438,77 @@ fn a_half_that_dies_costs_a_trial_and_no_more() {
         assert!(reasons.iter().all(|reason| reason.contains("was interrupted")), "{reasons:?}");
         assert_eq!(samples.last().unwrap()["outcome"], "measured", "{host}");
     }
+}
+
+/// The names of both halves without a choice of cores.
+fn anywhere(hosts: &Hosts) -> [String; 4] {
+    let on = |host: &str| format!("exec:ip netns exec {host}=linux:eth1");
+    ["--tester".into(), on(&hosts.tester), "--device".into(), on(&hosts.device)]
+}
+
+const QUICK: [&str; 8] =
+    ["run", "frame-size", "--repeats", "1", "--set", "frame=64", "--set", "duration_ms=50"];
+
+#[test]
+fn halves_on_one_machine_have_a_core_each() {
+    let name = "halves_on_one_machine_have_a_core_each";
+    let Some(hosts) = hosts(name, "cores") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let output = scratch.path().join("run");
+    let mut command = hosts.program(&QUICK);
+    command.args(anywhere(&hosts)).arg("-o").arg(&output);
+    run(command).with(0, &[]);
+    let text = fs::read_to_string(output.join("run.toml")).unwrap();
+    let core = |role: &str| {
+        let (_, rest) = text.split_once(&format!("role = \"{role}\"")).unwrap();
+        let (_, rest) = rest.split_once("core = ").unwrap();
+        rest.split('\n').next().unwrap().to_owned()
+    };
+    assert_ne!(core("generator"), core("function"), "{text}");
+}
+
+/// A port whose other end is switched on later has its link then.
+#[test]
+fn a_link_that_comes_up_later_is_waited_for() {
+    let name = "a_link_that_comes_up_later_is_waited_for";
+    let Some(hosts) = hosts(name, "later") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let far = ["-n", &hosts.device, "link", "set", "eth1"];
+    ip(&[&far[..], &["down"]].concat()).unwrap();
+    let mut command = hosts.program(&QUICK);
+    command.args(anywhere(&hosts)).arg("-o").arg(scratch.path().join("run"));
+    let running = start(command);
+    wait_until("an agent begins", || !hosts.agents(&hosts.tester).is_empty());
+    sleep(Duration::from_millis(500));
+    ip(&[&far[..], &["up"]].concat()).unwrap();
+    running.end().with(0, &[]);
+    ip(&[&far[..], &["down"]].concat()).unwrap();
+    let mut command = hosts.program(&QUICK);
+    command.args(anywhere(&hosts)).arg("-o").arg(scratch.path().join("none"));
+    run(command).with(5, &["=linux:eth1 failed: it has no carrier; check the cable"]);
+}
+
+/// An agent that works ends when nobody shows any more that they wait, as when the network is gone.
+#[test]
+fn agents_end_when_nobody_waits_for_their_work() {
+    let name = "agents_end_when_nobody_waits_for_their_work";
+    if !wants_long(name) {
+        return;
+    }
+    let Some(hosts) = hosts(name, "alone") else { return };
+    let (_cores, scratch) = (cores(), scratch());
+    let output = scratch.path().join("run");
+    let long = ["run", "frame-size", "--repeats", "1", "--set", "frame=64"];
+    let mut command = hosts.niclab(&long, "linux");
+    command.args(["--set", "duration_ms=60000", "-o"]).arg(&output);
+    let running = start(command);
+    let both = || [&hosts.tester, &hosts.device].map(|host| hosts.agents(host));
+    wait_until("both agents work", || both().iter().all(|agents| !agents.is_empty()));
+    sleep(Duration::from_secs(3));
+    running.signal(Signal::STOP);
+    wait_until("the agents end", || both().iter().all(Vec::is_empty));
+    running.signal(Signal::KILL);
+    running.end();
 }
 
 #[test]
