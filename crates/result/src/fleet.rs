@@ -178,10 +178,10 @@ impl FleetDocument {
         format!("{cards} {noun}{}", if cards == 1 { "" } else { "s" })
     }
 
-    /// Writes it and its page into a directory ([`FleetDocument::make_place`]), each whole.
+    /// Writes it and its page into a directory ([`FleetDocument::make_place`]): both, or neither.
     ///
     /// # Errors
-    /// [`ResultError::Full`], [`ResultError::ReadOnly`], [`ResultError::TooLong`],
+    /// [`ResultError::NoRoom`], [`ResultError::ReadOnly`], [`ResultError::TooLong`],
     /// [`ResultError::Disk`].
     pub fn write(&self, path: &Path, page: &str) -> Result<(), ResultError> {
         let folder = Folder::open(path)?;
@@ -191,7 +191,35 @@ impl FleetDocument {
             reason: reason.to_string(),
         };
         let text = serde_json::to_string(self).map_err(damaged)?;
-        folder.write_whole(FLEET, text.as_bytes(), FLEET_LEN_MAX)?;
-        folder.write_whole(REPORT, page.as_bytes(), u64::MAX)
+        let written = folder
+            .write_whole(FLEET, text.as_bytes(), FLEET_LEN_MAX)
+            .and_then(|()| folder.write_whole(REPORT, page.as_bytes(), u64::MAX));
+        written.map_err(|error| {
+            folder.remove(FLEET);
+            match error {
+                // No samples are kept here.
+                ResultError::Full { .. } => ResultError::NoRoom { path: path.to_owned() },
+                error => error,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_whose_page_cannot_be_written_does_not_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("outliers");
+        FleetDocument::make_place(&path).unwrap();
+        std::fs::create_dir(path.join(REPORT)).unwrap();
+        let error = FleetDocument::default().write(&path, "page").unwrap_err();
+        assert!(error.to_string().contains("report.html"), "{error}");
+        assert!(!path.join(FLEET).exists());
+        std::fs::remove_dir(path.join(REPORT)).unwrap();
+        FleetDocument::default().write(&path, "page").unwrap();
+        assert!(path.join(FLEET).exists() && path.join(REPORT).exists());
     }
 }

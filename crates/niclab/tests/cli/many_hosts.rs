@@ -411,6 +411,57 @@ fn a_job_array_measures_each_host_once_and_names_those_that_fail() {
     }
 }
 
+/// Commands of a Slurm of three nodes that answers as `$SLURM` says: `squeue` fails twice, or
+/// `sbatch` takes no job.
+const SLURM: [(&str, &str); 5] = [
+    ("sinfo", "printf '%s\\n' 'node1 idle' 'node2 idle' 'node3 down'"),
+    ("sbatch", "[ \"$SLURM\" != full ] || { echo 'sbatch: error: no' >&2; exit 1; }; echo 7"),
+    ("scancel", "echo \"scancel $1\""),
+    (
+        "scontrol",
+        "[ \"$1\" != show ] || { echo \"MaxArraySize            = ${MOST-1001}\"; exit; }\n\
+         [ \"$1\" != release ] || mkdir \"$STATE\"",
+    ),
+    (
+        "squeue",
+        "for at in 1 2; do mkdir \"$STATE/$at\" 2>/dev/null || continue\n\
+         echo 'slurm_load_jobs error: Socket timed out' >&2; exit 1; done\n\
+         mkdir \"$STATE/3\" 2>/dev/null && echo 7 || true",
+    ),
+];
+
+#[test]
+fn a_job_array_waits_for_a_slurm_that_does_not_answer_and_leaves_no_empty_directory() {
+    let site = Site { place: scratch(), reframe: PathBuf::new() };
+    for name in ["bin", "tmp"] {
+        fs::create_dir(site.path(name)).unwrap();
+    }
+    for (name, text) in SLURM {
+        site.script(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+    }
+    // Nobody waits here.
+    site.script("bin/sleep", "#!/bin/sh\n");
+    let array = |name: &str, variables: &[(&str, &str)]| {
+        let mut command = site.command(&root().join("contrib/slurm/niclab-array"));
+        let before = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{before}", site.path("bin").display()));
+        command.env("STATE", site.path(&format!("{name}.state")));
+        command.envs(variables.iter().copied()).args([name, "frame-size"]);
+        run(command)
+    };
+    let ended = array("results", &[]);
+    assert_ended(&ended, 1, &["node1: failed: it wrote no output", "node3: not measured"]);
+    assert_eq!(ended.err.matches("Socket timed out: asking again in 10 s").count(), 2, "{ended:?}");
+    assert!(site.path("results.state/3").exists(), "it did not wait for the end: {ended:?}");
+    let ended = array("full", &[("SLURM", "full")]);
+    assert_ended(&ended, 1, &["sbatch: error: no", "Slurm took no job: mend what sbatch says"]);
+    let ended = array("small", &[("MOST", "2")]);
+    assert_ended(&ended, 2, &["2 nodes, but Slurm takes arrays of at most 1 jobs (MaxArraySize)"]);
+    for name in ["full", "full.log", "small", "small.log"] {
+        assert!(!site.path(name).exists(), "{name} is left");
+    }
+}
+
 #[test]
 fn nothing_of_a_slurm_cluster_is_left_after_a_kill() {
     let name = "nothing_of_a_slurm_cluster_is_left_after_a_kill";
