@@ -1,7 +1,8 @@
 //! Which cards of a fleet are outliers.
 //!
 //! A card is a device of a host. [`FleetValues`] gathers the values of all cards,
-//! [`FleetValues::judge`] compares each card with its group of equal cards. `docs/fleet.md` describes the method for users; `judge` has the steps.
+//! [`FleetValues::judge`] compares each card with its group of equal cards. `docs/fleet.md`
+//! describes the method for users; `judge` has the steps.
 
 mod figure;
 mod judge;

@@ -32,7 +32,8 @@ pub struct MetricMedian<'a> {
 }
 
 impl MetricMedian<'_> {
-    /// The marks that say that the generator or the machine, not the device, may have set the value.
+    /// The marks that say that the generator or the machine, not the device, may have set the
+    /// value.
     pub fn doubts(&self) -> Vec<Mark> {
         let doubts =
             [Mark::Disturbed, Mark::GeneratorLimited, Mark::MachineDrift, Mark::Unbalanced];

@@ -1,8 +1,8 @@
 //! Pages of a column whose headers are checked before anything is decompressed.
 //!
-//! The Parquet reader allocates whatever size a header claims. So [`CheckedPages`] reads each header
-//! first, and refuses one that this crate's writer would not write: other kinds of page, other
-//! encodings, statistics, or sizes beyond those of rows. The layout of a header is that of
+//! The Parquet reader allocates whatever size a header claims. So [`CheckedPages`] reads each
+//! header first, and refuses one that this crate's writer would not write: other kinds of page,
+//! other encodings, statistics, or sizes beyond those of rows. The layout of a header is that of
 //! `parquet.thrift` (Apache Parquet, format 2), in Thrift's compact protocol.
 
 use std::fs::File;
