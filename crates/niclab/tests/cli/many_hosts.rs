@@ -104,10 +104,14 @@ impl Site {
         self.reframe("--system lab:here -n OneHost -r", &[&["-S", MODEL], more].concat())
     }
 
-    /// Result directories that ReFrame has kept.
+    /// Result directories that ReFrame has kept of tests that passed.
     fn results(&self) -> Vec<PathBuf> {
-        let all =
-            Command::new("find").arg(self.path("output")).args(["-name", "run.toml"]).output();
+        self.results_in("output")
+    }
+
+    /// The same of `stage`, which has those of tests that failed.
+    fn results_in(&self, place: &str) -> Vec<PathBuf> {
+        let all = Command::new("find").arg(self.path(place)).args(["-name", "run.toml"]).output();
         let all = String::from_utf8(all.unwrap().stdout).unwrap();
         let mut all: Vec<_> =
             all.lines().map(|line| Path::new(line).parent().unwrap().to_owned()).collect();
@@ -185,6 +189,11 @@ fn reframe_fails_a_host_that_differs_from_the_references() {
         1,
         &["performance error", "frame-size-pps/64/high=8", "expected 9"],
     );
+    // A test that fails leaves its result in `stage` alone.
+    assert_eq!(site.results(), Vec::<PathBuf>::new());
+    let host = rustix::system::uname();
+    let failed = site.results_in("stage");
+    assert_eq!(failed[0].file_name().unwrap(), host.nodename().to_str().unwrap());
     let slower = right.replace("64/low\": [8", "64/low\": [7");
     assert_ended(&with(&slower, &[]), 1, &["frame-size-pps/64/low=8"]);
     let other = right.replace("pps/64/", "pps/65/");
