@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use niclab_lab::fleet::FleetValues;
 use niclab_result::fleet::{FleetDocument, FleetFigure, FleetGroup};
+use niclab_result::rows::MetricRow;
 use niclab_result::{REPORT, RUN};
 
 use crate::arguments::FleetArguments;
@@ -61,7 +62,10 @@ fn verdict(document: &FleetDocument) -> Result<(), Failure> {
         let why = |group: &FleetGroup| {
             group.unjudged.as_ref().map(|why| format!("{}: {why}", group.name))
         };
-        let reasons = document.groups.iter().filter_map(why).collect();
+        let mut reasons: Vec<String> = document.groups.iter().filter_map(why).collect();
+        if reasons.is_empty() {
+            reasons.push("the sources have no finished measurement".to_owned());
+        }
         return Err(RowsFailure::Uncompared { reasons }.into());
     }
     match document.left_out.len() {
@@ -86,7 +90,7 @@ fn judged(sources: &[PathBuf]) -> Result<FleetDocument, Failure> {
                 add_file(&result, &mut values)?;
                 continue;
             }
-            match rows_of(&result, &mut |row| Ok(values.add(row)?)) {
+            match rows_of(&result, &mut |row| add(&result, row, &mut values)) {
                 Ok(()) => {}
                 Err(failure @ Failure::Rows(_)) => return Err(failure),
                 Err(failure) => {
@@ -151,9 +155,15 @@ fn results_in(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(if found.is_empty() { vec![source.to_owned()] } else { found })
 }
 
+/// Takes in a row of this source.
+fn add(path: &Path, row: &MetricRow<'_>, values: &mut FleetValues) -> Result<(), Failure> {
+    let added = values.add(row);
+    Ok(added.map_err(|error| RowsFailure::Fleet { path: path.to_owned(), error })?)
+}
+
 #[cfg(feature = "parquet")]
 fn add_file(path: &Path, values: &mut FleetValues) -> Result<(), Failure> {
-    niclab_result::rows::parquet::read_rows(path, &mut |row| Ok(values.add(row)?))
+    niclab_result::rows::parquet::read_rows(path, &mut |row| add(path, row, values))
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -82,9 +82,14 @@ pub enum RowsFailure {
         /// Why not.
         error: RowsFileError,
     },
-    /// The results of a fleet are too many.
-    #[error("{0}")]
-    Fleet(FleetError),
+    /// Results that cannot be compared, or are too many.
+    #[error("{}: {}", path.display(), one_line(&error.to_string()))]
+    Fleet {
+        /// The source that was being read.
+        path: PathBuf,
+        /// Why not.
+        error: FleetError,
+    },
     /// Cards that are unlike the others.
     #[error("outliers: {}", few(cards, ", "))]
     Outliers {
@@ -120,18 +125,12 @@ impl RowsFailure {
             #[cfg(feature = "parquet")]
             RowsFailure::File(_) | RowsFailure::Unfit { .. } => 4,
             RowsFailure::AllMarked { .. }
-            | RowsFailure::Fleet(_)
+            | RowsFailure::Fleet { .. }
             | RowsFailure::Directories { .. }
             | RowsFailure::Textfile { .. } => 4,
             RowsFailure::Outliers { .. } => 12,
             RowsFailure::Uncompared { .. } | RowsFailure::LeftOut { .. } => 13,
         }
-    }
-}
-
-impl From<FleetError> for Failure {
-    fn from(error: FleetError) -> Failure {
-        RowsFailure::Fleet(error).into()
     }
 }
 

@@ -111,6 +111,11 @@ fn equal_hosts_end_with_success_and_few_hosts_say_that_nothing_was_compared() {
     let ended = call(&["fleet", text(place.path())]);
     ended.with(13, &["nothing was compared: soft", "2 cards are too few to find an outlier"]);
     assert!(ended.prose().contains("nothing was compared: 2 hosts"), "{ended:?}");
+    for host in ["h00", "h01"] {
+        fs::write(place.path().join(host).join("samples.jsonl"), "").unwrap();
+    }
+    call(&["fleet", text(place.path())])
+        .with(13, &["nothing was compared: the sources have no finished measurement"]);
 }
 
 #[test]
