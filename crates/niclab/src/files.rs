@@ -152,7 +152,9 @@ impl Write for NewFile {
 
 fn unwritten(path: &Path, error: &Error, remedy: &str) -> Failure {
     let remedy = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!("free some space, or {remedy}"),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("free some space, or {remedy}")
+        }
         _ => remedy.to_owned(),
     };
     let reason = reason_of_system(path, error, &remedy);

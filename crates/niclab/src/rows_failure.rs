@@ -6,6 +6,7 @@ use niclab_lab::fleet::FleetError;
 #[cfg(feature = "parquet")]
 use niclab_result::rows::parquet::RowsFileError;
 
+#[cfg(feature = "parquet")]
 use crate::failure::Failure;
 use crate::output::one_line;
 
