@@ -31,6 +31,16 @@ pub struct MetricMedian<'a> {
     pub marks: Vec<Mark>,
 }
 
+impl MetricMedian<'_> {
+    /// The marks that say that the generator or the machine, not the device, may have set the
+    /// value.
+    pub fn doubts(&self) -> Vec<Mark> {
+        let doubts =
+            [Mark::Disturbed, Mark::GeneratorLimited, Mark::MachineDrift, Mark::Unbalanced];
+        self.marks.iter().copied().filter(|mark| doubts.contains(mark)).collect()
+    }
+}
+
 /// The medians of all metrics that the trials of `run` are made for, experiment by experiment.
 /// Points whose counters do not add up are left out.
 pub fn medians<'a>(run: &'a Run, samples: &'a [Sample]) -> Vec<MetricMedian<'a>> {

@@ -49,7 +49,8 @@ Exit codes:
        of `nic ctl` is not there or went away
   10   a packet test of `program test` did not hold
   11   `conform` found a device that accepts rules and does something else
-  12   `fleet` found hosts that are unlike the others
+  12   `fleet` found outliers: cards that are unlike the others
+  13   `fleet` found no outlier, but could compare nothing, or left sources out
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
 Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and `run`
@@ -110,13 +111,13 @@ Examples:
 
 const FLEET_EXAMPLES: &str = "\
 Examples:
-  niclab fleet results -o odd
-      all result directories in `results`; odd/report.html is the page
+  niclab fleet results -o outliers
+      all result directories in `results`; outliers/report.html is the page
   niclab fleet monday.parquet tuesday.parquet
       rows that `niclab export --rows` wrote
 
-Hosts have equal cards if device kind and driver are the same. At least five of them, with three
-repeats each, are needed to tell which one is odd.";
+Cards are equal if device kind and driver are the same. At least five of them, with three repeats
+each, are needed to find an outlier.";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -221,10 +222,11 @@ pub enum Command {
     /// Write results in another format
     #[command(after_long_help = EXPORT_EXAMPLES)]
     Export(ExportArguments),
-    /// Say which hosts are unlike the others
+    /// Find outliers: hosts and cards that are unlike the others
     ///
-    /// Each host is compared with those that have equal cards, in every figure that they all
-    /// measured. The exit code is 12 if a host is named.
+    /// Each card is compared with equal cards of all hosts, in every figure that was measured of
+    /// them. The exit code is 12 if there is an outlier, and 13 if there is none, but nothing could
+    /// be compared or a source was left out.
     #[command(after_long_help = FLEET_EXAMPLES)]
     Fleet(FleetArguments),
     /// Serve a key-value store to memcached's clients, until it is stopped

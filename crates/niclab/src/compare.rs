@@ -4,6 +4,7 @@ mod document;
 mod github;
 mod page;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -86,10 +87,10 @@ struct Pair<'a> {
 
 /// Refuses a directory that is named twice: a gate would be open for ever.
 pub fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
+    let mut seen = HashSet::new();
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let twice = |at: &usize| directories[..*at].iter().any(|p| real(p) == real(&directories[*at]));
-    match (0..directories.len()).find(twice) {
-        Some(at) => Err(Failure::Twice { name: directories[at].display().to_string() }),
+    match directories.iter().find(|path| !seen.insert(real(path))) {
+        Some(twice) => Err(Failure::Twice { name: twice.display().to_string() }),
         None => Ok(()),
     }
 }

@@ -3,18 +3,20 @@
 mod bencher;
 mod textfile;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use niclab_lab::origin::origins;
-use niclab_result::rows::{CsvRows, MetricRow, RowSource};
-use niclab_result::{ResultError, write_csv};
+use niclab_lab::run::Run;
+use niclab_result::rows::{CsvRows, DeviceOrigin, MetricRow, RowSource};
+use niclab_result::{Environment, ResultError, write_csv};
 
 use crate::arguments::ExportArguments;
 use crate::compare::check_names;
 use crate::failure::Failure;
 use crate::files::NewFile;
-use crate::output::{say, stdout};
+use crate::output::{one_line, say, stdout};
 use crate::rows_failure::RowsFailure;
 use crate::stored;
 
@@ -29,7 +31,9 @@ pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
             Some(path) => rows_to_file(directories, path),
         };
     }
-    let [directory] = &directories[..] else { return Err(RowsFailure::OneDirectory.into()) };
+    let [directory] = &directories[..] else {
+        return Err(RowsFailure::OneDirectory { count: directories.len() }.into());
+    };
     if let Some(place) = &format.textfile {
         return textfile::write(directory, place);
     }
@@ -52,9 +56,29 @@ pub fn rows_of(
 ) -> Result<(), Failure> {
     let source = RowSource::open(directory)?;
     let run = stored::run(directory, &source.run_toml()?)?;
-    let origins = origins(&run, source.environment()?.as_ref());
+    let origins = named_origins(directory, &run, source.environment()?.as_ref());
     source.rows(&origins, each)?.iter().for_each(|torn| say(&torn.to_string()));
     Ok(())
+}
+
+/// The origin of each device of a run. A host that no result names has the name of its directory:
+/// all such hosts would be one otherwise.
+fn named_origins(
+    directory: &Path,
+    run: &Run,
+    environment: Option<&Environment>,
+) -> BTreeMap<String, DeviceOrigin> {
+    let mut origins = origins(run, environment);
+    let unnamed: Vec<_> = origins.values_mut().filter(|of| of.host.is_empty()).collect();
+    if unnamed.is_empty() {
+        return origins;
+    }
+    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let name = real.file_name().unwrap_or(real.as_os_str()).to_string_lossy().into_owned();
+    let path = directory.display();
+    say(&format!("{path}: the host is not known: it is named `{}`", one_line(&name)));
+    unnamed.into_iter().for_each(|of| of.host.clone_from(&name));
+    origins
 }
 
 fn rows_as_csv(directories: &[PathBuf], out: &mut dyn Write) -> Result<(), Failure> {
@@ -89,12 +113,29 @@ fn rows_as_parquet(directories: &[PathBuf], path: &Path) -> Result<(), Failure> 
     let mut write = || -> Result<(), Failure> {
         let mut rows = ParquetRows::new(BufWriter::new(&mut file))?;
         for directory in directories {
-            rows_of(directory, &mut |row| Ok(rows.write(row)?))?;
+            rows_of(directory, &mut |row| {
+                Ok(rows.write(row).map_err(|error| of_directory(directory, error))?)
+            })?;
         }
         Ok(rows.finish()?.flush()?)
     };
     let written = write();
     file.finish(written)
+}
+
+/// A row that does not fit is a fault of its directory.
+#[cfg(feature = "parquet")]
+fn of_directory(
+    directory: &Path,
+    error: niclab_result::rows::parquet::RowsFileError,
+) -> RowsFailure {
+    use niclab_result::rows::parquet::RowsFileError;
+    match error {
+        RowsFileError::Unfit { .. } => {
+            RowsFailure::Unfit { directory: directory.to_owned(), error }
+        }
+        error => RowsFailure::File(error),
+    }
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -16,7 +16,8 @@
 //! |   | card is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 11 | `conform` has found a device that accepts rules and does something else |
-//! | 12 | `fleet` has found hosts that are unlike the others |
+//! | 12 | `fleet` has found outliers |
+//! | 13 | `fleet` has found no outlier, but could compare nothing, or left sources out |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
 //! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and

@@ -65,25 +65,32 @@ pub fn check_new(path: &Path) -> Result<(), Failure> {
 /// [`Failure::Unwritten`]
 pub fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
-    let written = file.write_all(text.as_bytes()).map_err(|error| file.unwritten(&error));
+    let written = file.write_all(text.as_bytes()).map_err(Failure::Output);
     file.finish(written)
 }
 
-/// Writes a file, whole or not at all, in place of the one that may be there.
+/// Writes a file, whole or not at all, in place of the one that may be there. `remedy` is what a
+/// user can do if the file cannot be written.
 ///
 /// # Errors
 /// [`Failure::Unwritten`]
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut file = NewFile::beside(path)?;
-    let written = file.write_all(bytes).map_err(|error| file.unwritten(&error));
+pub fn replace(path: &Path, bytes: &[u8], remedy: &'static str) -> Result<(), Failure> {
+    let mut file = NewFile::beside(path, remedy)?;
+    let written = file.write_all(bytes).map_err(Failure::Output);
     file.finish(written)
 }
+
+/// The remedy if a new file cannot be written.
+const OTHER_FILE: &str = "choose another file with -o";
 
 /// A file that is written beside its place, and gets its name when it is whole.
 pub struct NewFile {
     path: PathBuf,
     part: PathBuf,
     file: File,
+    remedy: &'static str,
+    /// The first error of writing.
+    failed: Option<Error>,
 }
 
 impl NewFile {
@@ -93,43 +100,49 @@ impl NewFile {
     /// [`Failure::Unwritten`]
     pub fn create(path: &Path) -> Result<NewFile, Failure> {
         check_new(path)?;
-        NewFile::beside(path)
+        NewFile::beside(path, OTHER_FILE)
     }
 
-    fn beside(path: &Path) -> Result<NewFile, Failure> {
+    fn beside(path: &Path, remedy: &'static str) -> Result<NewFile, Failure> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".part-{}", std::process::id()));
         let part = path.with_file_name(name);
         match File::create_new(&part) {
-            Ok(file) => Ok(NewFile { path: path.to_owned(), part, file }),
-            Err(error) => Err(unwritten(path, &error)),
+            Ok(file) => Ok(NewFile { path: path.to_owned(), part, file, remedy, failed: None }),
+            Err(error) => Err(unwritten(path, &error, remedy)),
         }
     }
 
     /// Gives the file its name if `written` says that it is whole; removes it otherwise.
     ///
     /// # Errors
-    /// That of `written`; [`Failure::Unwritten`]
-    pub fn finish(self, written: Result<(), Failure>) -> Result<(), Failure> {
+    /// [`Failure::Unwritten`] if the file could not be written; else that of `written`.
+    pub fn finish(mut self, written: Result<(), Failure>) -> Result<(), Failure> {
+        let written = match self.failed.take() {
+            Some(error) => Err(unwritten(&self.path, &error, self.remedy)),
+            None => written,
+        };
         let named = written.and_then(|()| {
             let named = self.file.sync_all().and_then(|()| fs::rename(&self.part, &self.path));
-            named.map_err(|error| self.unwritten(&error))
+            named.map_err(|error| unwritten(&self.path, &error, self.remedy))
         });
         if named.is_err() {
             let _ = fs::remove_file(&self.part);
         }
         named
     }
-
-    fn unwritten(&self, error: &Error) -> Failure {
-        unwritten(&self.path, error)
-    }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            if kind != ErrorKind::Interrupted {
+                self.failed.get_or_insert(error);
+            }
+            kind.into()
+        })
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -137,8 +150,14 @@ impl Write for NewFile {
     }
 }
 
-fn unwritten(path: &Path, error: &Error) -> Failure {
-    let reason = reason_of_system(path, error, "choose another file with -o");
+fn unwritten(path: &Path, error: &Error, remedy: &str) -> Failure {
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("free some space, or {remedy}")
+        }
+        _ => remedy.to_owned(),
+    };
+    let reason = reason_of_system(path, error, &remedy);
     Failure::Unwritten { path: path.into(), reason: format!("cannot be written: {reason}") }
 }
 

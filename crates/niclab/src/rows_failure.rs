@@ -6,6 +6,7 @@ use niclab_lab::fleet::FleetError;
 #[cfg(feature = "parquet")]
 use niclab_result::rows::parquet::RowsFileError;
 
+#[cfg(feature = "parquet")]
 use crate::failure::Failure;
 use crate::output::one_line;
 
@@ -13,8 +14,46 @@ use crate::output::one_line;
 #[derive(Debug, thiserror::Error)]
 pub enum RowsFailure {
     /// Several directories for a format of one.
-    #[error("only --rows has a format for several directories: give one")]
-    OneDirectory,
+    #[error(
+        "{count} directories: --csv, --textfile and --bencher take one; use --rows, or call niclab \
+         for each directory"
+    )]
+    OneDirectory {
+        /// How many there are.
+        count: usize,
+    },
+    /// A run without a median for Bencher.
+    #[error(
+        "{}: a mark puts every median in doubt ({marks}): measure again while the machine does \
+         nothing else",
+        directory.display()
+    )]
+    AllMarked {
+        /// Its directory.
+        directory: PathBuf,
+        /// The marks, each with the number of medians.
+        marks: String,
+    },
+    /// A directory that files for Prometheus cannot go to.
+    #[error("--textfile {}: {reason}", path.display())]
+    Textfile {
+        /// The requested value.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// More directories than a fleet has.
+    #[error(
+        "{}: more than {limit} result directories: export them to Parquet files in parts (niclab \
+         export --rows), and give the files",
+        path.display()
+    )]
+    Directories {
+        /// The directory that has them.
+        path: PathBuf,
+        /// The most.
+        limit: usize,
+    },
     /// A file of rows with an ending that says no format.
     #[error("--output {}: give a name that ends in .csv or .parquet", path.display())]
     Ending {
@@ -35,14 +74,45 @@ pub enum RowsFailure {
     #[cfg(feature = "parquet")]
     #[error("{}", one_line(&.0.to_string()))]
     File(RowsFileError),
-    /// The results of a fleet are too many.
-    #[error("{0}")]
-    Fleet(FleetError),
-    /// Hosts that are unlike the others.
-    #[error("unlike the others: {}", few(hosts))]
-    Odd {
-        /// Their names, the farthest first.
-        hosts: Vec<String>,
+    /// A result that does not fit in a Parquet file.
+    #[cfg(feature = "parquet")]
+    #[error("{}: {}", directory.display(), one_line(&error.to_string()))]
+    Unfit {
+        /// Its directory.
+        directory: PathBuf,
+        /// Why not.
+        error: RowsFileError,
+    },
+    /// Results that cannot be compared, or are too many.
+    #[error("{}: {}", path.display(), one_line(&error.to_string()))]
+    Fleet {
+        /// The source that was being read.
+        path: PathBuf,
+        /// Why not.
+        error: FleetError,
+    },
+    /// Cards that are unlike the others.
+    #[error("outliers: {}", few(cards, ", "))]
+    Outliers {
+        /// Their hosts and devices, the farthest first.
+        cards: Vec<String>,
+    },
+    /// No card was compared with others.
+    #[error("nothing was compared: {}", few(reasons, "; "))]
+    Uncompared {
+        /// Each group, and why.
+        reasons: Vec<String>,
+    },
+    /// No outlier was found, but not all results could be used.
+    #[error(
+        "no outlier among the rest, but {count} {} left out, see above: mend {}, or do not name {}",
+        if *count == 1 { "source was" } else { "sources were" },
+        if *count == 1 { "it" } else { "them" },
+        if *count == 1 { "it" } else { "them" }
+    )]
+    LeftOut {
+        /// How many.
+        count: usize,
     },
 }
 
@@ -50,20 +120,18 @@ impl RowsFailure {
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
-            RowsFailure::OneDirectory | RowsFailure::Ending { .. } => 2,
+            RowsFailure::OneDirectory { .. } | RowsFailure::Ending { .. } => 2,
             #[cfg(not(feature = "parquet"))]
             RowsFailure::NoParquet { .. } => 2,
             #[cfg(feature = "parquet")]
-            RowsFailure::File(_) => 4,
-            RowsFailure::Fleet(_) => 4,
-            RowsFailure::Odd { .. } => 12,
+            RowsFailure::File(_) | RowsFailure::Unfit { .. } => 4,
+            RowsFailure::AllMarked { .. }
+            | RowsFailure::Fleet { .. }
+            | RowsFailure::Directories { .. }
+            | RowsFailure::Textfile { .. } => 4,
+            RowsFailure::Outliers { .. } => 12,
+            RowsFailure::Uncompared { .. } | RowsFailure::LeftOut { .. } => 13,
         }
-    }
-}
-
-impl From<FleetError> for Failure {
-    fn from(error: FleetError) -> Failure {
-        RowsFailure::Fleet(error).into()
     }
 }
 
@@ -77,10 +145,10 @@ impl From<RowsFileError> for Failure {
 /// Names that are listed of many.
 const NAMES_MAX: usize = 20;
 
-/// The first names between commas, and how many more there are.
-fn few(names: &[String]) -> String {
+/// The first names, and how many more there are.
+fn few(names: &[String], between: &str) -> String {
     let listed: Vec<String> = names.iter().take(NAMES_MAX).map(|name| one_line(name)).collect();
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    listed.join(", ") + &more
+    listed.join(between) + &more
 }

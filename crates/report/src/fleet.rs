@@ -1,17 +1,19 @@
-//! The page of a [`FleetDocument`]: the odd hosts, how the others lie, and a list of all.
+//! The page of a [`FleetDocument`]: the outliers, how the others lie, and a list of all cards.
+
+use std::collections::HashMap;
 
 use askama::Template;
 use niclab_result::digits::significant;
 use niclab_result::fleet::{
-    FleetDifference, FleetDocument, FleetFigure, FleetGroup, OddHost, RatioHistogram,
+    FleetCard, FleetDifference, FleetDocument, FleetFigure, FleetGroup, Outlier, RatioHistogram,
 };
 use serde_json::json;
 
 use crate::ReportError;
 
-/// Odd hosts and figures that the page describes one by one; the list has all hosts.
+/// Outliers and figures that the page describes one by one; the list has all cards.
 const DESCRIBED_MAX: [usize; 2] = [200, 12];
-/// Figures of a host.
+/// Figures of a card.
 const DIFFERENCES_MAX: usize = 5;
 /// Width of a figure, and height of its bars.
 const SIZE: [f64; 2] = [700.0, 78.0];
@@ -23,10 +25,11 @@ struct FleetPage<'a> {
     program: &'a str,
     lead: String,
     rate: String,
+    notes: Vec<String>,
     difference_min: String,
     left_out: &'a [String],
-    odd: Vec<OddView<'a>>,
-    more_odd: Option<String>,
+    outliers: Vec<OutlierView>,
+    more_outliers: Option<String>,
     strips: Vec<StripView>,
     groups: Vec<GroupView<'a>>,
     data: String,
@@ -34,14 +37,14 @@ struct FleetPage<'a> {
     script: &'static str,
 }
 
-/// A host that is unlike the others.
-struct OddView<'a> {
-    name: &'a str,
+/// A card that is unlike the others.
+struct OutlierView {
+    name: String,
     about: String,
     differences: Vec<String>,
 }
 
-/// How the hosts of a group lie in one figure.
+/// How the cards of a group lie in one figure.
 struct StripView {
     title: String,
     caption: String,
@@ -67,8 +70,8 @@ struct FigureRow<'a> {
     median: String,
     unit: &'a str,
     spread: String,
-    hosts: usize,
-    odd: usize,
+    cards: usize,
+    outliers: usize,
 }
 
 /// The report of `niclab fleet` as one HTML file.
@@ -76,21 +79,24 @@ struct FigureRow<'a> {
 /// # Errors
 /// [`ReportError::Template`].
 pub fn fleet_html(document: &FleetDocument) -> Result<String, ReportError> {
-    let odd_hosts = document.hosts.iter().filter(|host| host.is_odd).count();
-    let more = document.odd.len().saturating_sub(DESCRIBED_MAX[0]);
+    let outliers = document.outliers.len();
+    let more = outliers.saturating_sub(DESCRIBED_MAX[0]);
+    let described = document.outliers.iter().take(DESCRIBED_MAX[0]);
     let page = FleetPage {
         program: &document.program,
         lead: format!(
-            "{odd_hosts} of {} {} unlike the others, in {}.",
-            counted(document.hosts.len(), "host"),
-            if odd_hosts == 1 { "is" } else { "are" },
+            "{outliers} of {} {}, in {}.",
+            document.counted(document.cards.len()),
+            if outliers == 1 { "is an outlier" } else { "are outliers" },
             counted(document.comparisons as usize, "comparison")
         ),
-        rate: rate(document),
+        rate: document.rate_words(),
+        notes: notes(document),
         difference_min: format!("{} %", document.difference_min * 100.0),
         left_out: &document.left_out,
-        odd: document.odd.iter().take(DESCRIBED_MAX[0]).map(|of| odd(document, of)).collect(),
-        more_odd: (more > 0).then(|| format!("{more} more are in the list of all hosts.")),
+        outliers: described.map(|of| outlier(document, of)).collect(),
+        more_outliers: (more > 0)
+            .then(|| format!("{more} more outliers are in the list of all cards.")),
         strips: strips(document),
         groups: document.groups.iter().map(group).collect(),
         data: data(document),
@@ -100,14 +106,25 @@ pub fn fleet_html(document: &FleetDocument) -> Result<String, ReportError> {
     Ok(page.render()?)
 }
 
-/// The rate of false alarms, and what was left out.
-fn rate(document: &FleetDocument) -> String {
-    let rate = document.false_alarm_rate * 100.0;
-    let marked = match document.marked_values {
-        0 => String::new(),
-        count => format!(" {count} values were left out because a mark puts them in doubt."),
-    };
-    format!("If all hosts were equal, the chance to name any of them would be {rate} %.{marked}")
+/// What was left out, and which cards were not compared.
+fn notes(document: &FleetDocument) -> Vec<String> {
+    let mut notes = Vec::new();
+    if document.uncompared() > 0 {
+        notes.push(format!(
+            "Not compared: {}. Their group has too few cards, or they have too few repeats without \
+             a mark.",
+            document.counted(document.uncompared())
+        ));
+    }
+    if document.marked_values > 0 {
+        let values = counted(document.marked_values as usize, "value");
+        notes.push(format!("Left out: {values} with a mark that puts them in doubt."));
+    }
+    if document.repeated_rows > 0 {
+        let rows = counted(document.repeated_rows as usize, "row");
+        notes.push(format!("Left out: {rows} of runs that an earlier source has."));
+    }
+    notes
 }
 
 /// `1 host`, `30 hosts`.
@@ -130,7 +147,7 @@ fn figure_words(figure: &FleetFigure) -> String {
     format!("{metric}: {experiment} {trial} {point}")
 }
 
-fn odd<'a>(document: &'a FleetDocument, of: &'a OddHost) -> OddView<'a> {
+fn outlier(document: &FleetDocument, of: &Outlier) -> OutlierView {
     let group = &document.groups[of.group];
     let firmware = match of.firmware.is_empty() {
         true => String::new(),
@@ -138,28 +155,33 @@ fn odd<'a>(document: &'a FleetDocument, of: &'a OddHost) -> OddView<'a> {
     };
     let words = |difference: &FleetDifference| {
         format!(
-            "{} ({}), {:.1} spreads ({:.1} to {:.1}), {}",
+            "{} ({}), z-score {:.1} ({:.1} to {:.1}), {}",
             percent(difference.ratio),
             interval(difference),
-            difference.distance,
-            difference.distance_interval.0,
-            difference.distance_interval.1,
+            difference.z_score,
+            difference.z_score_interval.0,
+            difference.z_score_interval.1,
             figure_words(&group.figures[difference.figure])
         )
     };
     let mut differences: Vec<String> =
         of.differences.iter().take(DIFFERENCES_MAX).map(words).collect();
-    if of.differences.len() > DIFFERENCES_MAX {
-        differences.push(format!("and {} figures more", of.differences.len() - DIFFERENCES_MAX));
+    if let Some(more @ 1..) = of.differences.len().checked_sub(DIFFERENCES_MAX) {
+        differences.push(format!(
+            "and {} more {}",
+            more,
+            if more == 1 { "figure" } else { "figures" }
+        ));
     }
-    let name = &document.hosts[of.host].host;
-    OddView { name, about: format!("{}{firmware}", group.name), differences }
+    let FleetCard { host, device, .. } = &document.cards[of.card];
+    let name = format!("{host} ({device})");
+    OutlierView { name, about: format!("{}{firmware}", group.name), differences }
 }
 
 fn group(group: &FleetGroup) -> GroupView<'_> {
     let about = match &group.unjudged {
         Some(why) => format!("Not judged: {why}."),
-        None => format!("{}.", counted(group.hosts, "host")),
+        None => format!("{}.", counted(group.cards, "card")),
     };
     let row = |of: &'_ FleetFigure| -> (String, String, String) {
         let spread = format!("{} %", significant(of.spread * 100.0));
@@ -167,35 +189,44 @@ fn group(group: &FleetGroup) -> GroupView<'_> {
     };
     let rows = group.figures.iter().map(|of| {
         let (trial, median, spread) = row(of);
-        let FleetFigure { point, metric, unit, hosts, odd, .. } = of;
-        FigureRow { trial, point, metric, median, unit, spread, hosts: *hosts, odd: *odd }
+        let FleetFigure { point, metric, unit, cards, outliers, .. } = of;
+        let (cards, outliers) = (*cards, *outliers);
+        FigureRow { trial, point, metric, median, unit, spread, cards, outliers }
     });
     let summary = counted(group.figures.len(), "figure");
     GroupView { name: &group.name, about, summary, rows: rows.collect() }
 }
 
-/// The figures that name a host, those with the most hosts first.
+/// The figures that name a card, those with the most cards first.
 fn strips(document: &FleetDocument) -> Vec<StripView> {
-    let mut strips: Vec<(usize, StripView)> = Vec::new();
-    for (at, group) in document.groups.iter().enumerate() {
-        for (place, figure) in group.figures.iter().enumerate() {
-            let Some(histogram) = &figure.histogram else { continue };
-            let of_group = document.odd.iter().filter(|of| of.group == at);
-            let differences = of_group.flat_map(|of| &of.differences);
-            let ratios = differences.filter(|of| of.figure == place).map(|of| of.ratio);
-            strips.push((figure.odd, strip(group, figure, histogram, &ratios.collect::<Vec<_>>())));
+    let mut ratios: HashMap<(usize, usize), Vec<f64>> = HashMap::new();
+    for of in &document.outliers {
+        for difference in &of.differences {
+            ratios.entry((of.group, difference.figure)).or_default().push(difference.ratio);
         }
     }
-    strips.sort_by_key(|(odd, _)| std::cmp::Reverse(*odd));
-    strips.into_iter().take(DESCRIBED_MAX[1]).map(|(_, strip)| strip).collect()
+    let groups = document.groups.iter().enumerate();
+    let mut drawn: Vec<_> = groups
+        .flat_map(|(at, group)| {
+            let figures = group.figures.iter().enumerate();
+            figures.filter_map(move |(place, figure)| {
+                Some(((at, place), group, figure, figure.histogram.as_ref()?))
+            })
+        })
+        .collect();
+    drawn.sort_by_key(|(_, _, figure, _)| std::cmp::Reverse(figure.outliers));
+    let strips = drawn.into_iter().take(DESCRIBED_MAX[1]).map(|(at, group, figure, histogram)| {
+        strip(group, figure, histogram, ratios.get(&at).map_or(&[], |of| of))
+    });
+    strips.collect()
 }
 
-/// Bars of logarithmic height: one host is seen beside ten thousand.
+/// Bars of logarithmic height: one card is seen beside ten thousand.
 fn strip(
     group: &FleetGroup,
     figure: &FleetFigure,
     histogram: &RatioHistogram,
-    odd: &[f64],
+    outliers: &[f64],
 ) -> StripView {
     let RatioHistogram { low, high, counts } = histogram;
     let tenth = |number: f64| (number * 10.0).round() / 10.0;
@@ -214,57 +245,87 @@ fn strip(
     StripView {
         title: figure_words(figure),
         caption: format!(
-            "{}: {} hosts by their difference from the median; the height of a bar is logarithmic. \
-             Triangles are named hosts.",
-            group.name, figure.hosts
+            "{}: {} cards by their difference from the median; the height of a bar is logarithmic. \
+             Triangles are outliers.",
+            group.name, figure.cards
         ),
         bars: counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect(),
-        marks: odd.iter().map(|ratio| place(*ratio)).collect(),
+        marks: outliers.iter().map(|ratio| place(*ratio)).collect(),
         labels,
     }
 }
 
-/// What the list of hosts shows, as `fleet.js` reads it.
+/// What the list of cards shows, as `fleet.js` reads it.
 fn data(document: &FleetDocument) -> String {
-    let mut starts = vec![0];
+    let mut starts = Vec::new();
     let mut figures: Vec<String> = Vec::new();
     for group in &document.groups {
-        figures.extend(group.figures.iter().map(figure_words));
         starts.push(figures.len());
+        figures.extend(group.figures.iter().map(figure_words));
     }
-    let host = |of: &niclab_result::fleet::FleetHost| match &of.farthest {
-        None => json!([of.host, of.firmware, of.figures]),
-        Some((group, far)) => json!([
+    let card = |of: &FleetCard| match &of.farthest {
+        None => json!([of.host, of.device, of.firmware, of.figures]),
+        Some(far) => json!([
             of.host,
+            of.device,
             of.firmware,
             of.figures,
-            starts[*group] + far.figure,
+            starts[of.group] + far.figure,
             percent(far.ratio),
             interval(far),
-            (far.distance * 10.0).round() / 10.0,
-            u8::from(of.is_odd),
+            (far.z_score * 10.0).round() / 10.0,
+            u8::from(of.is_outlier),
         ]),
     };
-    let hosts: Vec<serde_json::Value> = document.hosts.iter().map(host).collect();
+    let cards: Vec<serde_json::Value> = document.cards.iter().map(card).collect();
     // Nothing in it can end the element that holds it.
-    json!({ "figures": figures, "hosts": hosts }).to_string().replace('<', "\\u003c")
+    json!({ "figures": figures, "cards": cards }).to_string().replace('<', "\\u003c")
 }
 
 #[cfg(test)]
 mod tests {
-    use niclab_result::fleet::FleetHost;
-
     use super::*;
 
     #[test]
     fn names_cannot_become_markup_or_end_the_data() {
-        let host = FleetHost { host: "</script><b onload=x>".into(), ..FleetHost::default() };
-        let group = FleetGroup { name: "<i>".into(), hosts: 1, ..FleetGroup::default() };
+        let card = FleetCard { host: "</script><b onload=x>".into(), ..FleetCard::default() };
+        let group = FleetGroup { name: "<i>".into(), cards: 1, ..FleetGroup::default() };
         let document =
-            FleetDocument { hosts: vec![host], groups: vec![group], ..FleetDocument::default() };
+            FleetDocument { cards: vec![card], groups: vec![group], ..FleetDocument::default() };
         let page = fleet_html(&document).unwrap();
         assert!(!page.contains("<b onload") && !page.contains("<i>"));
         assert!(page.contains("\\u003c/script>\\u003cb onload=x>"));
         assert_eq!(page.matches("</script>").count(), 2);
+    }
+
+    #[test]
+    fn the_rate_of_false_alarms_has_its_condition() {
+        let document = FleetDocument { false_alarm_rate: 0.05, ..FleetDocument::default() };
+        let page = fleet_html(&document).unwrap();
+        assert!(page.contains("about as a normal distribution does"), "{page}");
+        assert!(page.contains("the chance to name any would be 5 %."), "{page}");
+    }
+
+    #[test]
+    fn a_strip_marks_the_outliers_of_its_own_figure() {
+        let histogram = RatioHistogram { low: 0.5, high: 1.5, counts: vec![1, 8] };
+        let figure = |metric: &str, outliers| FleetFigure {
+            metric: metric.into(),
+            outliers,
+            histogram: Some(histogram.clone()),
+            ..FleetFigure::default()
+        };
+        let figures = vec![figure("first", 1), figure("second", 2)];
+        let group = FleetGroup { figures, ..FleetGroup::default() };
+        let of = |figure, ratio| FleetDifference { figure, ratio, ..FleetDifference::default() };
+        let outlier = |differences| Outlier { differences, ..Outlier::default() };
+        let document = FleetDocument {
+            groups: vec![group],
+            outliers: vec![outlier(vec![of(0, 0.5), of(1, 1.5)]), outlier(vec![of(1, 1.0)])],
+            ..FleetDocument::default()
+        };
+        let strips = strips(&document);
+        let seen: Vec<_> = strips.iter().map(|of| (&of.title[..6], of.marks.clone())).collect();
+        assert_eq!(seen, [("second", vec![700.0, 350.0]), ("first:", vec![0.0])]);
     }
 }

@@ -1,4 +1,4 @@
-// The list of hosts: a page of rows at a time, so that ten thousand hosts cost nothing.
+// The list of cards: a page of rows at a time, so that ten thousand cards cost nothing.
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const find = document.getElementById("find");
@@ -8,11 +8,11 @@ const body = document.getElementById("rows");
 const PAGE = 100;
 let shown = PAGE;
 
-// A host is [name, firmware, figures, figure, difference, interval, distance, is odd].
-const text = (host) => `${host[0]} ${host[1]} ${data.figures[host[3]] ?? ""}`.toLowerCase();
-const searched = data.hosts.map(text);
-const byName = data.hosts.map((_, at) => at);
-const far = (at) => Math.abs(data.hosts[at][6] ?? 0);
+// A card is [host, device, firmware, figures, figure, difference, interval, z-score, is outlier].
+const text = (card) => `${card[0]} ${card[1]} ${card[2]} ${data.figures[card[4]] ?? ""}`.toLowerCase();
+const searched = data.cards.map(text);
+const byName = data.cards.map((_, at) => at);
+const far = (at) => Math.abs(data.cards[at][7] ?? 0);
 const byDistance = [...byName].sort((a, b) => far(b) - far(a));
 
 function cell(row, words, is_number) {
@@ -26,17 +26,18 @@ function draw() {
   const all = (order.value === "name" ? byName : byDistance).filter((at) => searched[at].includes(wanted));
   body.replaceChildren();
   for (const at of all.slice(0, shown)) {
-    const [name, firmware, figures, figure, difference, interval, distance, is_odd] = data.hosts[at];
+    const [host, device, firmware, figures, figure, difference, interval, score, is_outlier] = data.cards[at];
     const row = body.insertRow();
-    if (is_odd) row.className = "is-odd";
-    cell(row, name);
+    if (is_outlier) row.className = "is-outlier";
+    cell(row, host);
+    cell(row, device);
     cell(row, figure == null ? "" : `${difference} (${interval})`, true);
-    cell(row, distance ?? "", true);
+    cell(row, score ?? "", true);
     cell(row, data.figures[figure] ?? "not compared");
     cell(row, firmware);
     cell(row, figures, true);
   }
-  document.getElementById("count").textContent = `${Math.min(shown, all.length)} of ${all.length} hosts`;
+  document.getElementById("count").textContent = `${Math.min(shown, all.length)} of ${all.length} cards`;
   more.hidden = shown >= all.length;
 }
 

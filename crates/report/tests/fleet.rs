@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use niclab_report::fleet_html;
 use niclab_result::fleet::{
-    FleetDifference, FleetDocument, FleetFigure, FleetGroup, FleetHost, OddHost, RatioHistogram,
+    FleetCard, FleetDifference, FleetDocument, FleetFigure, FleetGroup, Outlier, RatioHistogram,
 };
 
-/// What a script behind the page writes down: rows of the list, the first host, the hosts that are
+/// What a script behind the page writes down: rows of the list, the first host, the cards that are
 /// found, and pixels by which the page is wider than its window.
 const PROBE: &str = "<script>
 const root = document.documentElement, seen = [];
@@ -22,25 +22,26 @@ look();
 root.dataset.seen = [...seen, root.scrollWidth - root.clientWidth].join('|');
 </script></body>";
 
-/// A fleet whose host 17, if there is one, is odd.
+/// A fleet whose card 17, if there is one, is an outlier.
 fn fleet(count: usize) -> FleetDocument {
     let difference = |ratio: f64| FleetDifference {
         figure: 0,
         ratio,
         interval: (ratio - 0.01, ratio + 0.01),
-        distance: (ratio - 1.0) * 90.0,
-        distance_interval: ((ratio - 1.01) * 90.0, (ratio - 0.99) * 90.0),
+        z_score: (ratio - 1.0) * 90.0,
+        z_score_interval: ((ratio - 1.01) * 90.0, (ratio - 0.99) * 90.0),
     };
     let ratio = |at: usize| if at == 17 { 0.8 } else { 1.0 + (at % 40) as f64 / 1_000.0 - 0.02 };
-    let host = |at: usize| FleetHost {
+    let card = |at: usize| FleetCard {
         host: format!("dut-{at:05}"),
-        groups: vec![0],
+        device: "linux:eth0,eth1".into(),
+        group: 0,
         firmware: "16.35.2000 (MT_0000000012)".into(),
         figures: 12,
-        farthest: (count > 4).then(|| (0, difference(ratio(at)))),
-        is_odd: at == 17,
+        farthest: (count > 4).then(|| difference(ratio(at))),
+        is_outlier: at == 17,
     };
-    let is_odd = count > 17;
+    let is_outlier = count > 17;
     let mut counts = vec![0; 48];
     (0..count).for_each(|at| counts[((ratio(at) - 0.8) / 0.22 * 47.0) as usize] += 1);
     let figure = FleetFigure {
@@ -49,23 +50,23 @@ fn fleet(count: usize) -> FleetDocument {
         point: "flows=10000 frame=64 groups=0 match_percent=0 rules=1000".into(),
         metric: "throughput_pps".into(),
         unit: "pps".into(),
-        hosts: count,
+        cards: count,
         median: 2.1e7,
         spread: 0.011,
-        odd: usize::from(is_odd),
-        histogram: is_odd.then_some(RatioHistogram { low: 0.8, high: 1.02, counts }),
+        outliers: usize::from(is_outlier),
+        histogram: is_outlier.then_some(RatioHistogram { low: 0.8, high: 1.02, counts }),
         ..FleetFigure::default()
     };
-    let odd = OddHost {
-        host: 17,
+    let outlier = Outlier {
+        card: 17,
         group: 0,
         firmware: "16.31 (most others: 16.35)".into(),
         differences: vec![difference(0.8)],
     };
     let group = FleetGroup {
         name: "linux, mlx5_core".into(),
-        hosts: count,
-        unjudged: (count < 5).then(|| "1 host has nothing to be compared with".into()),
+        cards: count,
+        unjudged: (count < 5).then(|| "1 card has nothing to be compared with".into()),
         figures: vec![figure],
     };
     FleetDocument {
@@ -74,8 +75,9 @@ fn fleet(count: usize) -> FleetDocument {
         difference_min: 0.02,
         comparisons: count as u64 * 12,
         groups: vec![group],
-        odd: if is_odd { vec![odd] } else { Vec::new() },
-        hosts: (0..count).map(host).collect(),
+        outliers: if is_outlier { vec![outlier] } else { Vec::new() },
+        hosts: count,
+        cards: (0..count).map(card).collect(),
         ..FleetDocument::default()
     }
 }
@@ -105,9 +107,9 @@ fn one_and_ten_thousand_hosts_are_listed_and_found() {
         return;
     }
     for (count, expected) in [
-        (1, "1|dut-00000|1 of 1 hosts|0||0 of 0 hosts|0"),
-        (30, "30|dut-00017|30 of 30 hosts|1|dut-00017|1 of 1 hosts|0"),
-        (10_000, "100|dut-00017|100 of 10000 hosts|1|dut-00017|1 of 1 hosts|0"),
+        (1, "1|dut-00000|1 of 1 cards|0||0 of 0 cards|0"),
+        (30, "30|dut-00017|30 of 30 cards|1|dut-00017|1 of 1 cards|0"),
+        (10_000, "100|dut-00017|100 of 10000 cards|1|dut-00017|1 of 1 cards|0"),
     ] {
         let page = fleet_html(&fleet(count)).unwrap();
         if let Some(place) = std::env::var_os("NICLAB_FLEET_PAGES") {
@@ -116,6 +118,6 @@ fn one_and_ten_thousand_hosts_are_listed_and_found() {
         }
         assert_eq!(seen(&page, 1300), expected, "{count} hosts");
         assert_eq!(seen(&page, 500), expected, "{count} hosts in a narrow window");
-        assert!(page.len() < 200_000 + 200 * count, "{} bytes", page.len());
+        assert!(page.len() < 200_000 + 220 * count, "{} bytes", page.len());
     }
 }

@@ -1,5 +1,5 @@
 //! The result of `niclab fleet`: the groups of equal cards, what was compared in each, and the
-//! hosts that are unlike the others.
+//! outliers: cards that are unlike the others of their group.
 
 use std::path::Path;
 
@@ -13,32 +13,37 @@ use crate::{REPORT, ResultError};
 pub const FLEET_SCHEMA: u32 = 1;
 /// Name of the document in its directory.
 pub const FLEET: &str = "fleet.json";
-/// Longest document: a hundred thousand hosts take a fifth of it.
+/// Longest document: a hundred thousand cards take a fifth of it.
 const FLEET_LEN_MAX: u64 = 256 << 20;
 
-/// The hosts of a fleet, compared.
+/// The cards of a fleet, compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FleetDocument {
     /// [`FLEET_SCHEMA`].
     pub schema: u32,
     /// Name and version of the program that wrote it.
     pub program: String,
-    /// Chance that any host is named in a fleet of equal hosts.
+    /// Chance that any card is named in a fleet of equal cards, if these differ about as a normal
+    /// distribution does.
     pub false_alarm_rate: f64,
-    /// A host is named only for a difference larger than this share of the group's median.
+    /// A card is named only for a difference larger than this share of the group's median.
     pub difference_min: f64,
-    /// Comparisons of a host with its group, in one figure each.
+    /// Comparisons of a card with its group, in one figure each.
     pub comparisons: u64,
     /// Values that were left out because a mark puts them in doubt.
     pub marked_values: u64,
+    /// Rows that were left out because an earlier source has their run.
+    pub repeated_rows: u64,
     /// Sources that could not be used, each with the reason.
     pub left_out: Vec<String>,
+    /// Hosts that have a card.
+    pub hosts: usize,
     /// The groups of equal cards.
     pub groups: Vec<FleetGroup>,
-    /// The hosts that are unlike the others, the farthest first.
-    pub odd: Vec<OddHost>,
-    /// All hosts, in the order of their names.
-    pub hosts: Vec<FleetHost>,
+    /// The cards that are unlike the others, the farthest first.
+    pub outliers: Vec<Outlier>,
+    /// All cards, in the order of their hosts and devices.
+    pub cards: Vec<FleetCard>,
 }
 
 /// Equal cards.
@@ -46,16 +51,16 @@ pub struct FleetDocument {
 pub struct FleetGroup {
     /// Kind of device and driver, such as `linux, mlx5_core`.
     pub name: String,
-    /// Number of hosts.
-    pub hosts: usize,
-    /// Why no host can be named; none if the group was judged.
+    /// Number of cards.
+    pub cards: usize,
+    /// Why no card can be named; none if the group was judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unjudged: Option<String>,
     /// The figures that were compared.
     pub figures: Vec<FleetFigure>,
 }
 
-/// A metric at a point, or over all points of its sweep, of all hosts of a group.
+/// A metric at a point, or over all points of its sweep, of all cards of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FleetFigure {
     /// The experiment.
@@ -66,78 +71,81 @@ pub struct FleetFigure {
     pub point: String,
     /// The metric.
     pub metric: String,
-    /// Its unit; `1` over all points, where hosts are compared by ratios.
+    /// Its unit; `1` over all points, where cards are compared by ratios.
     pub unit: String,
     /// Whether more is better.
     pub is_higher_better: bool,
-    /// Hosts with enough repeats.
-    pub hosts: usize,
-    /// Median of the hosts' medians.
+    /// Cards with enough repeats.
+    pub cards: usize,
+    /// Median of the cards' medians.
     pub median: f64,
-    /// Robust spread between hosts, as a share of the median.
+    /// Robust standard deviation between cards, as a share of the median.
     pub spread: f64,
-    /// Hosts that this figure names.
-    pub odd: usize,
-    /// How the hosts lie, if the figure names one.
+    /// Cards that this figure names.
+    pub outliers: usize,
+    /// How the cards lie, if the figure names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<RatioHistogram>,
 }
 
-/// How many hosts have which ratio to the median of their group.
+/// How many cards have which ratio to the median of their group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RatioHistogram {
     /// Ratio at the left edge.
     pub low: f64,
     /// Ratio at the right edge.
     pub high: f64,
-    /// Hosts in each of equally wide bins.
+    /// Cards in each of equally wide bins.
     pub counts: Vec<u32>,
 }
 
-/// A host that is unlike the others of its group.
+/// A card that is unlike the others of its group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OddHost {
-    /// Index in [`FleetDocument::hosts`].
-    pub host: usize,
+pub struct Outlier {
+    /// Index in [`FleetDocument::cards`].
+    pub card: usize,
     /// Index in [`FleetDocument::groups`].
     pub group: usize,
-    /// Its driver's firmware, with that of most others if theirs is another; empty if not known.
+    /// Its firmware, with that of most cards if theirs is another; empty if not known.
     pub firmware: String,
     /// In which figures, the farthest first.
     pub differences: Vec<FleetDifference>,
 }
 
-/// How far a host is from the median of its group, in one figure.
+/// How far a card is from the median of its group, in one figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FleetDifference {
     /// Index in [`FleetGroup::figures`].
     pub figure: usize,
     /// Its median as a ratio to the group's.
     pub ratio: f64,
-    /// The 95 % interval of the ratio, from its repeats and the number of hosts.
+    /// The 95 % interval of the ratio, from its repeats and the number of cards.
     pub interval: (f64, f64),
-    /// Distance in robust spreads of the group; negative below the median.
-    pub distance: f64,
-    /// The interval of the distance.
-    pub distance_interval: (f64, f64),
+    /// Robust z-score: the logarithm of the ratio in robust standard deviations between cards;
+    /// negative below the median.
+    pub z_score: f64,
+    /// The interval of the z-score.
+    pub z_score_interval: (f64, f64),
 }
 
-/// One host.
+/// One card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct FleetHost {
-    /// Its name.
+pub struct FleetCard {
+    /// Its host.
     pub host: String,
-    /// Its groups.
-    pub groups: Vec<usize>,
-    /// Firmware of its devices, each version once.
+    /// The device on that host.
+    pub device: String,
+    /// Index of its group.
+    pub group: usize,
+    /// Its firmware, each version once.
     pub firmware: String,
     /// Figures in which it was compared.
     pub figures: u32,
-    /// Its farthest figure, and the index of its group; none without one.
+    /// Its farthest figure; none if it was not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub farthest: Option<(usize, FleetDifference)>,
+    pub farthest: Option<FleetDifference>,
     /// Whether it is unlike the others.
-    pub is_odd: bool,
+    pub is_outlier: bool,
 }
 
 impl FleetDocument {
@@ -150,10 +158,30 @@ impl FleetDocument {
         make_directory(path)
     }
 
-    /// Writes it and its page into a directory ([`FleetDocument::make_place`]), each whole.
+    /// Cards that were compared in no figure.
+    pub fn uncompared(&self) -> usize {
+        self.cards.iter().filter(|card| card.figures == 0).count()
+    }
+
+    /// The rate of false alarms and its condition, in a sentence.
+    pub fn rate_words(&self) -> String {
+        format!(
+            "If all of them were equal and differed by chance about as a normal distribution does, \
+             the chance to name any would be {} %.",
+            self.false_alarm_rate * 100.0
+        )
+    }
+
+    /// Cards in words: hosts if each has one card.
+    pub fn counted(&self, cards: usize) -> String {
+        let noun = if self.hosts == self.cards.len() { "host" } else { "card" };
+        format!("{cards} {noun}{}", if cards == 1 { "" } else { "s" })
+    }
+
+    /// Writes it and its page into a directory ([`FleetDocument::make_place`]): both, or neither.
     ///
     /// # Errors
-    /// [`ResultError::Full`], [`ResultError::ReadOnly`], [`ResultError::TooLong`],
+    /// [`ResultError::NoRoom`], [`ResultError::ReadOnly`], [`ResultError::TooLong`],
     /// [`ResultError::Disk`].
     pub fn write(&self, path: &Path, page: &str) -> Result<(), ResultError> {
         let folder = Folder::open(path)?;
@@ -163,7 +191,35 @@ impl FleetDocument {
             reason: reason.to_string(),
         };
         let text = serde_json::to_string(self).map_err(damaged)?;
-        folder.write_whole(FLEET, text.as_bytes(), FLEET_LEN_MAX)?;
-        folder.write_whole(REPORT, page.as_bytes(), u64::MAX)
+        let written = folder
+            .write_whole(FLEET, text.as_bytes(), FLEET_LEN_MAX)
+            .and_then(|()| folder.write_whole(REPORT, page.as_bytes(), u64::MAX));
+        written.map_err(|error| {
+            folder.remove(FLEET);
+            match error {
+                // No samples are kept here.
+                ResultError::Full { .. } => ResultError::NoRoom { path: path.to_owned() },
+                error => error,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_whose_page_cannot_be_written_does_not_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("outliers");
+        FleetDocument::make_place(&path).unwrap();
+        std::fs::create_dir(path.join(REPORT)).unwrap();
+        let error = FleetDocument::default().write(&path, "page").unwrap_err();
+        assert!(error.to_string().contains("report.html"), "{error}");
+        assert!(!path.join(FLEET).exists());
+        std::fs::remove_dir(path.join(REPORT)).unwrap();
+        FleetDocument::default().write(&path, "page").unwrap();
+        assert!(path.join(FLEET).exists() && path.join(REPORT).exists());
     }
 }

@@ -102,6 +102,13 @@ mod files {
         out.finish().unwrap()
     }
 
+    /// A file with rows that the writer refuses.
+    fn unchecked(rows: &[MetricRow<'_>]) -> Vec<u8> {
+        let mut out = ParquetRows::new(Vec::new()).unwrap();
+        rows.iter().for_each(|row| out.write_unchecked(row).unwrap());
+        out.finish().unwrap()
+    }
+
     fn read(bytes: &[u8]) -> Result<Vec<String>, RowsFileError> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rows.parquet");
@@ -144,15 +151,59 @@ mod files {
             assert!(message.contains("rows.parquet: "), "{len}: {message}");
         }
         for value in [f64::NAN, f64::INFINITY] {
-            let message = refusal(&file(&[ROW, MetricRow { value, ..ROW }]));
+            let message = refusal(&unchecked(&[ROW, MetricRow { value, ..ROW }]));
             assert!(
                 message.contains("row 2: value ") && message.contains("no finite"),
                 "{message}"
             );
         }
         let long = "x".repeat(TEXT_LEN_MAX + 1);
-        let message = refusal(&file(&[MetricRow { host: &long, ..ROW }]));
-        assert!(message.contains("row 1: a text of 4097 bytes is too long"), "{message}");
+        let message = refusal(&unchecked(&[MetricRow { host: &long, ..ROW }]));
+        assert!(message.contains("4097 bytes"), "{message}");
+    }
+
+    #[test]
+    fn a_page_of_more_bytes_than_a_row_has_is_refused_before_it_is_unpacked() {
+        let whole = file(&[ROW; 3]);
+        // The first page: a dictionary, fields 1 to 3 of its header, and the dictionary's own.
+        let start = [0x15, 4, 0x15];
+        assert_eq!(whole[4..7], start);
+        let most = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+        let forged = |at: usize| [&whole[..at], &most[..], &whole[at + 1..]].concat();
+        let message = refusal(&forged(7));
+        assert!(
+            message.contains("rows.parquet: ")
+                && message.contains("page at byte 4: 2147483647 bytes are more than 8388608")
+                && message.contains("write it again with `niclab export --rows`"),
+            "{message}"
+        );
+        // Its compressed size, and the number of its entries.
+        assert!(refusal(&forged(9)).contains("2147483647 bytes are more"));
+        assert_eq!(whole[10..12], [0x4c, 0x15]);
+        let message = refusal(&forged(12));
+        assert!(message.contains("2147483647 entries are more than 262144"), "{message}");
+        // A page of one text may not have the length of two.
+        let message = refusal(&[&whole[..7], &[0x90, 0x7f], &whole[8..]].concat());
+        assert!(message.contains("8136 bytes are too many for 1 values"), "{message}");
+    }
+
+    #[test]
+    fn a_file_that_is_written_can_be_read() {
+        let texts: Vec<String> =
+            (0..6000).map(|at| format!("{at:0>width$}", width = TEXT_LEN_MAX)).collect();
+        let rows: Vec<_> = texts.iter().map(|point| MetricRow { point, ..ROW }).collect();
+        assert_eq!(read(&file(&rows)).unwrap().len(), rows.len());
+        let refused = |row: MetricRow<'_>| {
+            ParquetRows::new(Vec::new()).unwrap().write(&row).unwrap_err().to_string()
+        };
+        let long = "x".repeat(TEXT_LEN_MAX + 1);
+        let message = refused(MetricRow { firmware: &long, ..ROW });
+        assert!(
+            message.contains("firmware: a text of 4097 bytes") && message.contains("at most 4096"),
+            "{message}"
+        );
+        let message = refused(MetricRow { repeat: 1 << 31, ..ROW });
+        assert!(message.contains("repeat: 2147483648; ") && message.contains("CSV"), "{message}");
     }
 
     #[test]

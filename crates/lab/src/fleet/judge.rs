@@ -1,30 +1,30 @@
-//! From values to the hosts that are unlike the others.
+//! From values to the cards that are unlike the others.
 //!
-//! 1. In each figure a host has the median of its repeats, and the group the median of its hosts.
-//!    The host's distance is its shift by the spread of equal hosts: the robust spread between
-//!    hosts, and the error of its own repeats (`figure`).
-//! 2. The mean over the points of a sweep is a figure too: a host that is a little slower
+//! 1. In each figure a card has the median of its repeats, and the group the median of its cards.
+//!    The card's distance is its shift by the spread of equal cards: the robust spread between
+//!    cards, and the error of its own repeats (`figure`).
+//! 2. The mean over the points of a sweep is a figure too: a card that is a little slower
 //!    everywhere.
 //! 3. The chance of a distance is that of Student's t, with fewer degrees of freedom the fewer
-//!    hosts there are, and the heavier the tails of the group are (`tails`).
-//! 4. Holm's procedure over all hosts and figures of the fleet names a host: in a fleet of equal
-//!    hosts any host is named with a chance of at most [`FALSE_ALARM_RATE`].
+//!    cards there are, and the heavier the tails of the group are (`tails`).
+//! 4. Holm's procedure over all cards and figures of the fleet names a card: in a fleet of equal
+//!    cards any card is named with a chance of at most [`FALSE_ALARM_RATE`].
 //! 5. The whole interval of the ratio must lie beyond [`DIFFERENCE_MIN`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use niclab_result::fleet::{
-    FLEET_SCHEMA, FleetDifference, FleetDocument, FleetFigure, FleetGroup, FleetHost, OddHost,
+    FLEET_SCHEMA, FleetCard, FleetDifference, FleetDocument, FleetFigure, FleetGroup, Outlier,
     RatioHistogram,
 };
 
-use super::figure::{Distances, HostInFigure, INTERVAL_Z, measured, of_values};
-use super::values::{FigureKey, FigureValues, FleetValues, HostFacts, TextId, Texts};
-use super::{DIFFERENCE_MIN, FALSE_ALARM_RATE, GROUP_HOSTS_MIN, tails};
+use super::figure::{CardInFigure, Distances, INTERVAL_Z, measured, of_values};
+use super::values::{Card, CardId, FigureKey, FigureValues, FleetValues, TextId};
+use super::{DIFFERENCE_MIN, FALSE_ALARM_RATE, GROUP_CARDS_MIN, tails};
 
 /// Fewest points whose mean is a figure of its own.
 const SWEEP_POINTS_MIN: usize = 3;
-/// Distance from which on the chance of a host is computed; below nothing is ever named.
+/// Distance from which on the chance of a card is computed; below nothing is ever named.
 const DISTANCE_MIN: f32 = 2.5;
 /// Bins of a histogram.
 const BINS: usize = 48;
@@ -37,50 +37,62 @@ struct ComparedFigure {
     freedoms: [f64; 2],
 }
 
-/// A host that may be named.
+/// A card that may be named.
 struct Candidate {
     chance: f64,
     group: usize,
     figure: usize,
-    host: HostInFigure,
+    card: CardInFigure,
 }
 
 impl FleetValues {
-    /// Compares each host with its group.
+    /// Compares each card with its group.
     pub fn judge(mut self) -> FleetDocument {
         let values = std::mem::take(&mut self.values);
-        let mut by_group: BTreeMap<String, (TextId, Vec<FigureValues>)> = BTreeMap::new();
-        let text = |id: TextId| self.texts.texts[id as usize].clone();
+        let places = self.places();
+        let mut by_group: Vec<Vec<FigureValues>> = places.iter().map(|_| Vec::new()).collect();
         for (key, values) in values {
-            let (_, all) = by_group.entry(text(key.group)).or_insert((key.group, Vec::new()));
-            all.push((key, values));
+            by_group[places[&key.group]].push((key, values));
         }
         let mut document = FleetDocument {
             schema: FLEET_SCHEMA,
             false_alarm_rate: FALSE_ALARM_RATE,
             difference_min: DIFFERENCE_MIN,
             marked_values: self.marked,
+            repeated_rows: self.repeated,
             ..FleetDocument::default()
         };
-        let (mut groups, mut ids) = (Vec::new(), Vec::new());
-        for (name, (id, values)) in by_group {
-            let hosts = self.hosts.values().filter(|of| of.groups.contains(&id)).count();
-            let compared = match hosts < GROUP_HOSTS_MIN {
+        document.groups = by_group.iter().map(|_| FleetGroup::default()).collect();
+        for (group, place) in &places {
+            document.groups[*place].name = self.texts.texts[*group as usize].clone();
+        }
+        for card in &self.cards {
+            document.groups[places[&card.group]].cards += 1;
+        }
+        let mut groups = Vec::new();
+        for (group, values) in document.groups.iter_mut().zip(by_group) {
+            let compared = match group.cards < GROUP_CARDS_MIN {
                 true => Vec::new(),
                 false => self.compared(values),
             };
-            let unjudged = unjudged(hosts, compared.len());
-            document.groups.push(FleetGroup { name, hosts, unjudged, figures: Vec::new() });
+            group.unjudged = unjudged(group.cards, compared.len());
             groups.push(compared);
-            ids.push(id);
         }
         let named = named(&groups, &mut document.comparisons);
-        hosts(&self.hosts, &self.texts, &ids, &groups, &mut document);
-        odd(named, &self, &ids, &mut groups, &mut document);
+        let card_places = self.add_cards(&places, &groups, &mut document);
+        self.add_outliers(named, &card_places, &mut groups, &mut document);
         for (group, compared) in document.groups.iter_mut().zip(groups) {
             group.figures = compared.into_iter().map(|of| of.figure).collect();
         }
         document
+    }
+
+    /// The place of each group in the order of their names.
+    fn places(&self) -> HashMap<TextId, usize> {
+        let groups: BTreeSet<TextId> = self.cards.iter().map(|card| card.group).collect();
+        let mut groups: Vec<TextId> = groups.into_iter().collect();
+        groups.sort_by_key(|group| &self.texts.texts[*group as usize]);
+        groups.into_iter().enumerate().map(|(place, group)| (group, place)).collect()
     }
 
     /// The figures of a group, those over all points behind the points of their sweep.
@@ -96,7 +108,7 @@ impl FleetValues {
         let mut sweep_start = 0;
         let mut values = values.into_iter().peekable();
         while let Some((key, values_of)) = values.next() {
-            if let Some(distances) = of_values(values_of, GROUP_HOSTS_MIN) {
+            if let Some(distances) = of_values(values_of, GROUP_CARDS_MIN) {
                 all.push(ComparedFigure::new(self.figure(&key, &distances), distances));
             }
             let is_last = values.peek().is_none_or(|(next, _)| sweep(next) != sweep(&key));
@@ -118,10 +130,10 @@ impl FleetValues {
             metric: text(key.metric),
             unit: text(key.unit),
             is_higher_better: self.is_higher_better(key),
-            hosts: distances.hosts.len(),
+            cards: distances.cards.len(),
             median: distances.median,
             spread: distances.spread,
-            odd: 0,
+            outliers: 0,
             histogram: None,
         }
     }
@@ -132,32 +144,32 @@ impl ComparedFigure {
         ComparedFigure { figure, distances, freedoms: [f64::INFINITY; 2] }
     }
 
-    /// How far a host is from the median of its group.
-    fn difference(&self, figure: usize, host: &HostInFigure) -> FleetDifference {
-        let shift = f64::from(host.shift);
+    /// How far a card is from the median of its group.
+    fn difference(&self, figure: usize, card: &CardInFigure) -> FleetDifference {
+        let shift = f64::from(card.shift);
         let of_centre = INTERVAL_Z * self.distances.centre_variance().sqrt();
-        let ends = [(-1.0, host.below), (1.0, host.above)];
+        let ends = [(-1.0, card.below), (1.0, card.above)];
         let ends = ends.map(|(sign, own)| shift + sign * f64::from(own).hypot(of_centre));
         let spread = self.distances.spread;
         FleetDifference {
             figure,
             ratio: shift.exp(),
             interval: (ends[0].exp(), ends[1].exp()),
-            distance: shift / spread,
-            distance_interval: (ends[0] / spread, ends[1] / spread),
+            z_score: shift / spread,
+            z_score_interval: (ends[0] / spread, ends[1] / spread),
         }
     }
 }
 
 /// Why nothing can be said of a group; none if something can.
-fn unjudged(hosts: usize, figures: usize) -> Option<String> {
-    match (hosts, figures) {
-        (1, _) => Some("1 host has nothing to be compared with".to_owned()),
-        (..GROUP_HOSTS_MIN, _) => Some(format!(
-            "{hosts} hosts cannot tell which of them is odd: measure at least {GROUP_HOSTS_MIN}"
+fn unjudged(cards: usize, figures: usize) -> Option<String> {
+    match (cards, figures) {
+        (1, _) => Some("1 card has nothing to be compared with".to_owned()),
+        (..GROUP_CARDS_MIN, _) => Some(format!(
+            "{cards} cards are too few to find an outlier: measure at least {GROUP_CARDS_MIN}"
         )),
         (_, 0) => Some(format!(
-            "no figure has {GROUP_HOSTS_MIN} hosts with three repeats each that no mark puts in \
+            "no figure has {GROUP_CARDS_MIN} cards with three repeats each that no mark puts in \
              doubt: measure with --repeats 6"
         )),
         _ => None,
@@ -175,24 +187,24 @@ pub fn point_words(point: &str) -> String {
     axes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The mean over the points of a sweep, of the hosts that have all of them.
+/// The mean over the points of a sweep, of the cards that have all of them.
 fn over_points(points: &[ComparedFigure]) -> Option<ComparedFigure> {
     if points.len() < SWEEP_POINTS_MIN {
         return None;
     }
-    let mut sums: HashMap<TextId, (usize, [f64; 4])> = HashMap::new();
-    for host in points.iter().flat_map(|point| &point.distances.hosts) {
-        let (count, sums) = sums.entry(host.host).or_default();
+    let mut sums: HashMap<CardId, (usize, [f64; 4])> = HashMap::new();
+    for card in points.iter().flat_map(|point| &point.distances.cards) {
+        let (count, sums) = sums.entry(card.card).or_default();
         *count += 1;
         let square = |of: f32| f64::from(of).powi(2);
-        let own = [host.shift.into(), square(host.below), square(host.above), square(host.noise)];
+        let own = [card.shift.into(), square(card.below), square(card.above), square(card.noise)];
         sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
     }
     let all = points.len() as f64;
     let whole = sums.into_iter().filter(|(_, (count, _))| *count == points.len());
-    let mut hosts: Vec<HostInFigure> = whole
-        .map(|(host, (_, [shift, below, above, noise]))| HostInFigure {
-            host,
+    let mut cards: Vec<CardInFigure> = whole
+        .map(|(card, (_, [shift, below, above, noise]))| CardInFigure {
+            card,
             shift: (shift / all) as f32,
             below: (below.sqrt() / all) as f32,
             above: (above.sqrt() / all) as f32,
@@ -200,15 +212,15 @@ fn over_points(points: &[ComparedFigure]) -> Option<ComparedFigure> {
             distance: 0.0,
         })
         .collect();
-    if hosts.len() < GROUP_HOSTS_MIN {
+    if cards.len() < GROUP_CARDS_MIN {
         return None;
     }
-    hosts.sort_by_key(|host| host.host);
-    let distances = measured(1.0, hosts);
+    cards.sort_by_key(|card| card.card);
+    let distances = measured(1.0, cards);
     let figure = FleetFigure {
         point: "all points".to_owned(),
         unit: "1".to_owned(),
-        hosts: distances.hosts.len(),
+        cards: distances.cards.len(),
         median: distances.median,
         spread: distances.spread,
         ..points[0].figure.clone()
@@ -220,7 +232,7 @@ fn over_points(points: &[ComparedFigure]) -> Option<ComparedFigure> {
 fn set_freedoms(all: &mut [ComparedFigure]) {
     for (side, sign) in [(0, -1.0f32), (1, 1.0)] {
         let ratio = |of: &ComparedFigure| {
-            let distances = of.distances.hosts.iter().map(|host| host.distance * sign);
+            let distances = of.distances.cards.iter().map(|card| card.distance * sign);
             tails::ratio(distances.filter(|far| *far > 0.0).map(f64::from).collect())
         };
         let ratios: Vec<_> = all.iter().map(ratio).collect();
@@ -230,17 +242,17 @@ fn set_freedoms(all: &mut [ComparedFigure]) {
     }
 }
 
-/// The hosts that Holm's procedure names and whose interval lies beyond the smallest difference.
+/// The cards that Holm's procedure names and whose interval lies beyond the smallest difference.
 fn named(groups: &[Vec<ComparedFigure>], comparisons: &mut u64) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (group, figures) in groups.iter().enumerate() {
         for (figure, of) in figures.iter().enumerate() {
-            *comparisons += of.distances.hosts.len() as u64;
-            let far = of.distances.hosts.iter().filter(|host| host.distance.abs() > DISTANCE_MIN);
-            candidates.extend(far.map(|host| {
-                let freedom = of.freedoms[usize::from(host.distance > 0.0)];
-                let chance = tails::two_sided(f64::from(host.distance), freedom);
-                Candidate { chance, group, figure, host: *host }
+            *comparisons += of.distances.cards.len() as u64;
+            let far = of.distances.cards.iter().filter(|card| card.distance.abs() > DISTANCE_MIN);
+            candidates.extend(far.map(|card| {
+                let freedom = of.freedoms[usize::from(card.distance > 0.0)];
+                let chance = tails::two_sided(f64::from(card.distance), freedom);
+                Candidate { chance, group, figure, card: *card }
             }));
         }
     }
@@ -251,111 +263,122 @@ fn named(groups: &[Vec<ComparedFigure>], comparisons: &mut u64) -> Vec<Candidate
     let count = candidates.iter().enumerate().position(is_unlikely).unwrap_or(candidates.len());
     candidates.truncate(count);
     candidates.retain(|of| {
-        let (low, high) = groups[of.group][of.figure].difference(of.figure, &of.host).interval;
+        let (low, high) = groups[of.group][of.figure].difference(of.figure, &of.card).interval;
         low > 1.0 + DIFFERENCE_MIN || high < 1.0 - DIFFERENCE_MIN
     });
     candidates
 }
 
-/// Adds all hosts to the document, in the order of their names.
-fn hosts(
-    facts: &HashMap<TextId, HostFacts>,
-    texts: &Texts,
-    ids: &[TextId],
-    groups: &[Vec<ComparedFigure>],
-    document: &mut FleetDocument,
-) {
-    let mut farthest: HashMap<TextId, (u32, usize, usize, HostInFigure)> = HashMap::new();
-    for (group, figures) in groups.iter().enumerate() {
-        for (figure, of) in figures.iter().enumerate() {
-            for host in &of.distances.hosts {
-                let far = farthest.entry(host.host).or_insert((0, group, figure, *host));
-                far.0 += 1;
-                if host.distance.abs() > far.3.distance.abs() {
-                    (far.1, far.2, far.3) = (group, figure, *host);
+impl FleetValues {
+    /// Adds all cards to the document, in the order of their hosts and devices; the place of each.
+    fn add_cards(
+        &self,
+        places: &HashMap<TextId, usize>,
+        groups: &[Vec<ComparedFigure>],
+        document: &mut FleetDocument,
+    ) -> Vec<usize> {
+        let mut farthest: Vec<Option<(usize, CardInFigure)>> = vec![None; self.cards.len()];
+        let mut counts = vec![0; self.cards.len()];
+        for (figure, of) in groups.iter().flat_map(|figures| figures.iter().enumerate()) {
+            for card in &of.distances.cards {
+                counts[card.card as usize] += 1;
+                let far = farthest[card.card as usize].get_or_insert((figure, *card));
+                if card.distance.abs() > far.1.distance.abs() {
+                    *far = (figure, *card);
                 }
             }
         }
-    }
-    let text = |id: TextId| texts.texts[id as usize].as_str();
-    let mut all: Vec<(TextId, &HostFacts)> = facts.iter().map(|(id, of)| (*id, of)).collect();
-    all.sort_by_key(|(id, _)| text(*id));
-    for (id, of) in all {
-        let mut firmware: Vec<&str> = of.firmware.iter().map(|(_, of)| text(*of)).collect();
-        firmware.sort_unstable();
-        firmware.dedup();
-        let far = farthest.get(&id);
-        document.hosts.push(FleetHost {
-            host: text(id).to_owned(),
-            groups: (0..ids.len()).filter(|at| of.groups.contains(&ids[*at])).collect(),
-            firmware: firmware.join(", "),
-            figures: far.map_or(0, |far| far.0),
-            farthest: far.map(|(_, group, figure, host)| {
-                (*group, groups[*group][*figure].difference(*figure, host))
-            }),
-            is_odd: false,
+        let text = |id: TextId| self.texts.texts[id as usize].as_str();
+        let mut order: Vec<usize> = (0..self.cards.len()).collect();
+        order.sort_by_key(|at| {
+            let card = &self.cards[*at];
+            (text(card.host), text(card.device), places[&card.group])
         });
-    }
-}
-
-/// Adds the named hosts to the document, the farthest first.
-fn odd(
-    named: Vec<Candidate>,
-    fleet: &FleetValues,
-    ids: &[TextId],
-    groups: &mut [Vec<ComparedFigure>],
-    document: &mut FleetDocument,
-) {
-    let places: HashMap<String, usize> =
-        document.hosts.iter().enumerate().map(|(at, of)| (of.host.clone(), at)).collect();
-    let mut at: HashMap<(TextId, usize), usize> = HashMap::new();
-    for Candidate { group, figure, host, .. } in named {
-        let name = &fleet.texts.texts[host.host as usize];
-        let place = places.get(name).copied().unwrap_or_default();
-        document.hosts[place].is_odd = true;
-        groups[group][figure].figure.odd += 1;
-        let next = document.odd.len();
-        let entry = *at.entry((host.host, group)).or_insert(next);
-        if entry == next {
-            let firmware = firmware(fleet, host.host, ids[group]);
-            let differences = Vec::new();
-            document.odd.push(OddHost { host: place, group, firmware, differences });
+        let mut card_places = vec![0; order.len()];
+        for (place, at) in order.into_iter().enumerate() {
+            card_places[at] = place;
+            let card = &self.cards[at];
+            let group = places[&card.group];
+            let mut firmware: Vec<&str> = card.firmware.iter().map(|of| text(*of)).collect();
+            firmware.sort_unstable();
+            document.cards.push(FleetCard {
+                host: text(card.host).to_owned(),
+                device: text(card.device).to_owned(),
+                group,
+                firmware: firmware.join(", "),
+                figures: counts[at],
+                farthest: farthest[at]
+                    .map(|(figure, card)| groups[group][figure].difference(figure, &card)),
+                is_outlier: false,
+            });
         }
-        let difference = groups[group][figure].difference(figure, &host);
-        document.odd[entry].differences.push(difference);
+        document.hosts = document.cards.chunk_by(|a, b| a.host == b.host).count();
+        card_places
     }
-    let farthest = |of: &FleetDifference| of.distance.abs();
-    for of in &mut document.odd {
-        of.differences.sort_by(|a, b| farthest(b).total_cmp(&farthest(a)));
+
+    /// Adds the named cards to the document, the farthest first.
+    fn add_outliers(
+        &self,
+        named: Vec<Candidate>,
+        card_places: &[usize],
+        groups: &mut [Vec<ComparedFigure>],
+        document: &mut FleetDocument,
+    ) {
+        let firmware = self.usual_firmware();
+        let mut at: HashMap<CardId, usize> = HashMap::new();
+        for Candidate { group, figure, card, .. } in named {
+            let place = card_places[card.card as usize];
+            document.cards[place].is_outlier = true;
+            groups[group][figure].figure.outliers += 1;
+            let next = document.outliers.len();
+            let entry = *at.entry(card.card).or_insert(next);
+            if entry == next {
+                let firmware = self.firmware(&self.cards[card.card as usize], &firmware);
+                let differences = Vec::new();
+                document.outliers.push(Outlier { card: place, group, firmware, differences });
+            }
+            let difference = groups[group][figure].difference(figure, &card);
+            document.outliers[entry].differences.push(difference);
+        }
+        let farthest = |of: &FleetDifference| of.z_score.abs();
+        for of in &mut document.outliers {
+            of.differences.sort_by(|a, b| farthest(b).total_cmp(&farthest(a)));
+        }
+        let first = |of: &Outlier| of.differences.first().map_or(0.0, farthest);
+        document.outliers.sort_by(|a, b| first(b).total_cmp(&first(a)));
+        for of in groups.iter_mut().flatten().filter(|of| of.figure.outliers > 0) {
+            of.figure.histogram = Some(histogram(&of.distances.cards));
+        }
     }
-    let first = |of: &OddHost| of.differences.first().map_or(0.0, farthest);
-    document.odd.sort_by(|a, b| first(b).total_cmp(&first(a)));
-    for of in groups.iter_mut().flatten().filter(|of| of.figure.odd > 0) {
-        of.figure.histogram = Some(histogram(&of.distances.hosts));
+
+    /// The firmware that most cards of each group have.
+    fn usual_firmware(&self) -> HashMap<TextId, TextId> {
+        let mut counts: HashMap<(TextId, TextId), usize> = HashMap::new();
+        for card in &self.cards {
+            if let Some(firmware) = card.firmware.first() {
+                *counts.entry((card.group, *firmware)).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        // The most frequent one comes last, and of equals the later text.
+        counts
+            .sort_by_key(|((_, firmware), count)| (*count, &self.texts.texts[*firmware as usize]));
+        counts.into_iter().map(|((group, firmware), _)| (group, firmware)).collect()
+    }
+
+    /// The firmware of a card, with that of most others of its group if theirs is another.
+    fn firmware(&self, card: &Card, usual: &HashMap<TextId, TextId>) -> String {
+        let text = |id: TextId| self.texts.texts[id as usize].as_str();
+        let Some(own) = card.firmware.first() else { return String::new() };
+        match usual.get(&card.group) {
+            Some(most) if most != own => format!("{} (most others: {})", text(*own), text(*most)),
+            _ => text(*own).to_owned(),
+        }
     }
 }
 
-/// The firmware of a host in a group, with that of most others if theirs is another.
-fn firmware(fleet: &FleetValues, host: TextId, group: TextId) -> String {
-    let of = |facts: &HostFacts| {
-        let mut of_group = facts.firmware.iter().filter(|(of, _)| *of == group);
-        of_group.next().map(|(_, firmware)| *firmware)
-    };
-    let text = |id: TextId| fleet.texts.texts[id as usize].as_str();
-    let Some(own) = fleet.hosts.get(&host).and_then(of) else { return String::new() };
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for firmware in fleet.hosts.values().filter_map(of) {
-        *counts.entry(text(firmware)).or_default() += 1;
-    }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(most, _)| most);
-    match most {
-        Some(most) if most != text(own) => format!("{} (most others: {most})", text(own)),
-        _ => text(own).to_owned(),
-    }
-}
-
-fn histogram(hosts: &[HostInFigure]) -> RatioHistogram {
-    let ratios = || hosts.iter().map(|host| f64::from(host.shift).exp());
+fn histogram(cards: &[CardInFigure]) -> RatioHistogram {
+    let ratios = || cards.iter().map(|card| f64::from(card.shift).exp());
     let low = ratios().fold(f64::INFINITY, f64::min);
     let high = ratios().fold(0.0, f64::max).max(low + 1e-6);
     let mut counts = vec![0; BINS];

@@ -1,4 +1,4 @@
-//! Simulated fleets whose odd hosts are known.
+//! Simulated fleets whose outliers are known.
 
 use niclab_result::fleet::FleetDocument;
 use niclab_result::rows::MetricRow;
@@ -114,9 +114,9 @@ fn row<'a>(
     }
 }
 
-/// The names of the odd hosts.
-fn odd(document: &FleetDocument) -> Vec<&str> {
-    document.odd.iter().map(|of| document.hosts[of.host].host.as_str()).collect()
+/// The hosts of the outliers.
+fn outliers(document: &FleetDocument) -> Vec<&str> {
+    document.outliers.iter().map(|of| document.cards[of.card].host.as_str()).collect()
 }
 
 const SOUND: &Fault = &|_, _, _| 1.0;
@@ -146,7 +146,7 @@ fn faults(host: usize, metric: &str, point: usize) -> f64 {
 fn found(fleet: &Fleet) -> (usize, usize) {
     let document = fleet.judged(&faults);
     let is_faulty = |name: &&&str| name[4..].parse::<usize>().unwrap() % 500 == 77;
-    let named = odd(&document);
+    let named = outliers(&document);
     let found = named.iter().filter(is_faulty).count();
     (found, named.len() - found)
 }
@@ -180,7 +180,7 @@ fn equal_hosts_raise_a_false_alarm_at_most_at_the_stated_rate() {
     for (hosts, runs) in [(5, 400), (8, 400), (30, 200), (250, 40)] {
         let is_alarm = |seed: &u64| {
             let fleet = Fleet { seed: *seed, hosts, ..PLAIN };
-            !fleet.judged(SOUND).odd.is_empty()
+            !fleet.judged(SOUND).outliers.is_empty()
         };
         let alarms = (1..=runs).filter(is_alarm).count() as f64;
         eprintln!("{hosts} hosts: {alarms} of {runs} runs with a false alarm");
@@ -198,14 +198,17 @@ fn a_host_is_named_with_its_ratio_its_interval_and_its_firmware() {
         _ => 1.0,
     };
     let document = Fleet { hosts: 30, ..PLAIN }.judged(&fault);
-    assert_eq!(odd(&document), ["host00003"]);
-    let only = &document.odd[0].differences[0];
+    assert_eq!(outliers(&document), ["host00003"]);
+    let only = &document.outliers[0].differences[0];
     let figure = &document.groups[0].figures[only.figure];
     assert_eq!((&figure.metric[..], &figure.point[..]), ("throughput_pps", "rules=2"));
     assert!(only.interval.0 < 0.8 && 0.8 < only.interval.1, "{only:?}");
-    assert!(only.interval.1 - only.interval.0 < 0.05 && only.distance < -10.0, "{only:?}");
-    assert_eq!(document.odd[0].firmware, "16.35");
-    assert_eq!((figure.odd, figure.histogram.as_ref().unwrap().counts.iter().sum()), (1, 30u32));
+    assert!(only.interval.1 - only.interval.0 < 0.05 && only.z_score < -10.0, "{only:?}");
+    assert_eq!(document.outliers[0].firmware, "16.35");
+    assert_eq!(
+        (figure.outliers, figure.histogram.as_ref().unwrap().counts.iter().sum()),
+        (1, 30u32)
+    );
 }
 
 #[test]
@@ -216,10 +219,10 @@ fn a_host_that_is_a_little_slower_everywhere_is_named_over_all_points() {
     };
     let fleet = Fleet { hosts: 1000, between: 0.001, within: 0.012, ..PLAIN };
     let document = fleet.judged(&fault);
-    assert_eq!(odd(&document), ["host00003"]);
+    assert_eq!(outliers(&document), ["host00003"]);
     let figures = &document.groups[0].figures;
     let points: Vec<&str> =
-        document.odd[0].differences.iter().map(|of| &figures[of.figure].point[..]).collect();
+        document.outliers[0].differences.iter().map(|of| &figures[of.figure].point[..]).collect();
     assert!(points.contains(&"all points"), "{points:?}");
 }
 
@@ -227,37 +230,100 @@ fn a_host_that_is_a_little_slower_everywhere_is_named_over_all_points() {
 fn small_groups_and_few_repeats_say_that_they_cannot_tell() {
     let fault: &Fault = &|host, _, _| if host == 0 { 0.1 } else { 1.0 };
     for (hosts, why) in [
-        (1, "1 host has nothing to be compared with"),
-        (2, "2 hosts cannot tell which of them is odd: measure at least 5"),
-        (4, "4 hosts cannot tell which of them is odd: measure at least 5"),
+        (1, "1 card has nothing to be compared with"),
+        (2, "2 cards are too few to find an outlier: measure at least 5"),
+        (4, "4 cards are too few to find an outlier: measure at least 5"),
     ] {
         let document = Fleet { hosts, ..PLAIN }.judged(fault);
         assert_eq!(document.groups[0].unjudged.as_deref(), Some(why));
-        assert_eq!((document.odd.len(), document.hosts.len()), (0, hosts));
+        assert_eq!((document.outliers.len(), document.cards.len()), (0, hosts));
     }
     let document = Fleet { repeats: 2, ..PLAIN }.judged(fault);
     assert!(document.groups[0].unjudged.as_ref().unwrap().contains("three repeats"));
-    assert!(document.odd.is_empty());
+    assert!(document.outliers.is_empty());
 }
 
 #[test]
 fn a_host_that_gives_nothing_is_named_and_equal_values_name_nobody() {
     let dead: &Fault =
         &|host, metric, _| if host == 4 && metric == "full_queue_pps" { 0.0 } else { 1.0 };
-    assert_eq!(odd(&Fleet { hosts: 12, ..PLAIN }.judged(dead)), ["host00004"]);
+    assert_eq!(outliers(&Fleet { hosts: 12, ..PLAIN }.judged(dead)), ["host00004"]);
     let equal = Fleet { hosts: 12, between: 0.0, within: 0.0, ..PLAIN };
-    assert!(equal.judged(SOUND).odd.is_empty());
+    assert!(equal.judged(SOUND).outliers.is_empty());
     let odd_one: &Fault = &|host, _, _| if host == 4 { 0.97 } else { 1.0 };
-    assert_eq!(odd(&equal.judged(odd_one)), ["host00004"]);
+    assert_eq!(outliers(&equal.judged(odd_one)), ["host00004"]);
     for hosts in [5, 6, 7] {
         let half: &Fault = &|host, _, _| if host == 4 { 0.5 } else { 1.0 };
         let twice: &Fault = &|host, _, _| if host == 4 { 2.0 } else { 1.0 };
         for other in [half, twice] {
-            assert_eq!(odd(&Fleet { hosts, ..equal }.judged(other)), ["host00004"], "{hosts}");
+            assert_eq!(outliers(&Fleet { hosts, ..equal }.judged(other)), ["host00004"], "{hosts}");
         }
     }
     let nothing: &Fault = &|_, _, _| 0.0;
     assert!(equal.judged(nothing).groups[0].unjudged.is_some());
+}
+
+/// Rows of three points of eight hosts, each with two cards; `value` is that of host, card, repeat.
+fn two_cards_each(value: impl Fn(usize, usize, u32) -> f64) -> FleetValues {
+    let mut values = FleetValues::default();
+    for (host, card) in (0..8).flat_map(|host| [(host, 0), (host, 1)]) {
+        let (name, device) = (format!("dut-{host}"), ["linux:a0,a1", "linux:b0,b1"][card]);
+        for repeat in 0..6 {
+            let noise = 1.0 + ((host * 31 + card * 13 + repeat as usize * 17) % 41) as f64 / 4e3;
+            let of = row(&name, "occupancy", "saturate", "throughput_pps", "{}");
+            let value = value(host, card, repeat) * noise;
+            values.add(&MetricRow { device, repeat, value, ..of }).unwrap();
+        }
+    }
+    values
+}
+
+#[test]
+fn a_dead_card_beside_an_equal_one_of_its_host_is_named() {
+    let dead = |host, card, _| if (host, card) == (3, 1) { 0.0 } else { 1e7 };
+    let document = two_cards_each(dead).judge();
+    assert_eq!((document.hosts, document.cards.len(), document.groups[0].cards), (8, 16, 16));
+    assert_eq!(outliers(&document), ["dut-3"]);
+    assert_eq!(document.cards[document.outliers[0].card].device, "linux:b0,b1");
+    assert_eq!(document.counted(1), "1 card");
+    let slow = |host, card, _| if (host, card) == (3, 1) { 9e6 } else { 1e7 };
+    assert_eq!(outliers(&two_cards_each(slow).judge()), ["dut-3"]);
+    assert!(two_cards_each(|_, _, _| 1e7).judge().outliers.is_empty());
+}
+
+#[test]
+fn a_card_is_one_whatever_place_it_is_reached_at() {
+    let mut values = two_cards_each(|_, _, _| 1e7);
+    let of = row("dut-0", "occupancy", "saturate", "throughput_pps", "{}");
+    values.add(&MetricRow { device: "ssh://dut-0=linux:a0,a1", ..of }).unwrap();
+    assert_eq!(values.judge().cards.len(), 16);
+}
+
+#[test]
+fn rows_of_a_run_that_an_earlier_source_has_are_left_out() {
+    let mut values = two_cards_each(|_, _, _| 1e7);
+    let of = row("dut-0", "occupancy", "saturate", "throughput_pps", "{}");
+    let again = MetricRow { device: "linux:a0,a1", ..of };
+    values.begin_source();
+    values.add(&again).unwrap();
+    values.add(&MetricRow { started_unix_ns: 2, ..again }).unwrap();
+    assert_eq!(values.judge().repeated_rows, 1);
+}
+
+#[test]
+fn a_row_without_a_host_and_more_cards_than_any_fleet_has_are_refused() {
+    let mut values = FleetValues::default();
+    let of = row("", "occupancy", "saturate", "throughput_pps", "{}");
+    let error = values.add(&of).unwrap_err();
+    assert!(error.to_string().contains("device linux:eth0,eth1 has no host"), "{error}");
+    let host = |at: usize| format!("h{at}");
+    (0..1 << 18).for_each(|at| values.add(&MetricRow { host: &host(at), ..of }).unwrap());
+    assert_eq!(values.add(&MetricRow { host: "one more", ..of }), Err(FleetError::Cards));
+    let mut values = FleetValues::default();
+    let metric = |at: usize| format!("m{at}");
+    let of = MetricRow { host: "a", ..of };
+    (0..1 << 16).for_each(|at| values.add(&MetricRow { metric: &metric(at), ..of }).unwrap());
+    assert_eq!(values.add(&MetricRow { metric: "x", ..of }), Err(FleetError::Metrics));
 }
 
 #[test]
@@ -270,7 +336,8 @@ fn marked_values_and_metrics_of_no_trial_are_left_out() {
     values.add(&MetricRow { metric: "planned_frames", ..one }).unwrap();
     values.add(&MetricRow { value: f64::NAN, ..one }).unwrap();
     assert!(values.is_empty());
-    assert_eq!(values.judge().marked_values, 3);
+    let document = values.judge();
+    assert_eq!((document.marked_values, document.uncompared()), (3, 1));
 }
 
 #[test]

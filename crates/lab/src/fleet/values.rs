@@ -1,8 +1,8 @@
 //! The values of all hosts, by what they measure: eight bytes a value.
 
-use niclab_device::remote::device_of;
 use std::collections::{HashMap, HashSet};
 
+use niclab_device::remote::device_of;
 use niclab_result::Mark;
 use niclab_result::rows::MetricRow;
 
@@ -15,7 +15,13 @@ const VALUES_MAX: u64 = 1 << 26;
 const FIGURES_MAX: usize = 1 << 20;
 /// Most groups of equal cards.
 const GROUPS_MAX: usize = 1000;
-/// Versions of firmware of a host that are kept.
+/// Most cards, and most names of them.
+const CARDS_MAX: usize = 1 << 18;
+/// Most runs: some of each card.
+const RUNS_MAX: usize = 1 << 20;
+/// Most pairs of a trial and a metric: niclab has some thousand.
+const METRICS_MAX: usize = 1 << 16;
+/// Versions of firmware of a card that are kept.
 const FIRMWARE_MAX: usize = 16;
 /// Most different texts, and bytes of them.
 const TEXTS_MAX: (usize, usize) = (1 << 21, 128 << 20);
@@ -35,6 +41,27 @@ pub enum FleetError {
     /// There are more groups of equal cards than any fleet has.
     #[error("more than {GROUPS_MAX} kinds of device and driver: give fewer directories at a time")]
     Groups,
+    /// There are more cards than any fleet has.
+    #[error("more than {CARDS_MAX} cards: give fewer directories or files at a time")]
+    Cards,
+    /// There are more runs than any fleet has.
+    #[error("more than {RUNS_MAX} runs: give fewer directories or files at a time")]
+    Runs,
+    /// There are more metrics than niclab has.
+    #[error(
+        "more than {METRICS_MAX} different trials and metrics: give fewer directories or files at \
+         a time, or leave out those that niclab did not write"
+    )]
+    Metrics,
+    /// A row names no host.
+    #[error(
+        "a row of device {device} has no host: export its directory again with `niclab export \
+         --rows`, which then names the host like the directory"
+    )]
+    NoHost {
+        /// The device.
+        device: String,
+    },
     /// There are more names than any fleet has.
     #[error(
         "more than {} different names and points, or {} MiB of them: give fewer directories or \
@@ -97,60 +124,73 @@ pub(super) struct FigureKey {
     pub unit: TextId,
 }
 
-/// A figure, and the host of each value. Single precision tells a hundred-thousandth apart, and
-/// differences that are named are two hundredths.
-pub(super) type FigureValues = (FigureKey, Vec<(TextId, f32)>);
+/// The number of a card.
+pub(super) type CardId = u32;
 
-/// A host in a group.
-#[derive(Debug, Default)]
-pub(super) struct HostFacts {
-    pub groups: Vec<TextId>,
-    /// Firmware by group.
-    pub firmware: Vec<(TextId, TextId)>,
+/// A figure, and the card of each value. Single precision tells a hundred-thousandth apart, and
+/// differences that are named are two hundredths.
+pub(super) type FigureValues = (FigureKey, Vec<(CardId, f32)>);
+
+/// A device of a host.
+#[derive(Debug)]
+pub(super) struct Card {
+    pub host: TextId,
+    /// The device without the place that it was reached at.
+    pub device: TextId,
+    /// Its group of equal cards.
+    pub group: TextId,
+    pub firmware: Vec<TextId>,
 }
 
 /// All values of a fleet.
 #[derive(Debug, Default)]
 pub struct FleetValues {
     pub(super) texts: Texts,
-    /// Hosts by the number of their name.
-    pub(super) hosts: HashMap<TextId, HostFacts>,
-    figures: HashMap<FigureKey, usize>,
-    /// Groups by device and driver.
-    groups: HashMap<(TextId, TextId), TextId>,
+    pub(super) cards: Vec<Card>,
+    /// Cards by host, device and group.
+    card_ids: HashMap<[TextId; 3], CardId>,
+    /// Cards by host, device and driver in the words of a row: many rows have the same.
+    card_names: HashMap<[TextId; 3], CardId>,
     /// All groups.
-    names: HashSet<TextId>,
+    groups: HashSet<TextId>,
+    figures: HashMap<FigureKey, usize>,
     pub(super) values: Vec<FigureValues>,
     count: u64,
     pub(super) marked: u64,
+    /// The number of the source that rows come from.
+    source: u32,
+    /// The first source of each run: the card, and when it began.
+    runs: HashMap<(CardId, u64), u32>,
+    pub(super) repeated: u64,
     /// What a trial and a metric of these texts are.
     known: HashMap<(TextId, TextId), Option<Better>>,
 }
 
 impl FleetValues {
+    /// Begins another source: rows of a run that an earlier source has are left out.
+    pub fn begin_source(&mut self) {
+        self.source += 1;
+    }
+
     /// Takes in a row. Metrics without a better direction, and those that no trial is made for, are
     /// not compared; values that a mark puts in doubt are left out.
     ///
     /// # Errors
     /// [`FleetError`]
     pub fn add(&mut self, row: &MetricRow<'_>) -> Result<(), FleetError> {
+        let card = self.card(row)?;
+        let runs = self.runs.len();
+        let source = *self.runs.entry((card, row.started_unix_ns)).or_insert(self.source);
+        if runs >= RUNS_MAX && self.runs.len() > runs {
+            return Err(FleetError::Runs);
+        }
+        if source != self.source {
+            self.repeated += 1;
+            return Ok(());
+        }
         let texts = &mut self.texts;
         let (trial, metric) = (texts.of_column(0, row.trial)?, texts.of_column(1, row.metric)?);
-        let better = *self
-            .known
-            .entry((trial, metric))
-            .or_insert_with(|| experiments::headline(row.trial, row.metric));
-        let group = self.group(row)?;
-        let (host, firmware) =
-            (self.texts.of_column(2, row.host)?, self.texts.of_column(3, row.firmware)?);
-        let facts = self.hosts.entry(host).or_default();
-        if !facts.groups.contains(&group) {
-            facts.groups.push(group);
-        }
-        let is_new = !row.firmware.is_empty() && !facts.firmware.contains(&(group, firmware));
-        if is_new && facts.firmware.len() < FIRMWARE_MAX {
-            facts.firmware.push((group, firmware));
-        }
+        let better = self.better(row, (trial, metric))?;
         if better.is_none() || !(row.value as f32).is_finite() {
             return Ok(());
         }
@@ -163,7 +203,7 @@ impl FleetValues {
         }
         self.count += 1;
         let key = FigureKey {
-            group,
+            group: self.cards[card as usize].group,
             experiment: self.texts.of_column(4, row.experiment)?,
             trial,
             metric,
@@ -178,20 +218,65 @@ impl FleetValues {
             }
             self.values.push((key, Vec::new()));
         }
-        self.values[at].1.push((host, row.value as f32));
+        self.values[at].1.push((card, row.value as f32));
         Ok(())
     }
 
-    /// The group of the row's device.
-    fn group(&mut self, row: &MetricRow<'_>) -> Result<TextId, FleetError> {
-        let card = (self.texts.of_column(7, row.device)?, self.texts.of_column(8, row.driver)?);
-        if let Some(group) = self.groups.get(&card) {
-            return Ok(*group);
+    /// The card of a row, with the firmware that the row names.
+    fn card(&mut self, row: &MetricRow<'_>) -> Result<CardId, FleetError> {
+        if row.host.is_empty() {
+            return Err(FleetError::NoHost { device: row.device.to_owned() });
         }
+        let texts = &mut self.texts;
+        let host = texts.of_column(2, row.host)?;
+        let name = [host, texts.of_column(7, row.device)?, texts.of_column(8, row.driver)?];
+        let firmware = texts.of_column(3, row.firmware)?;
+        let card = match self.card_names.get(&name) {
+            Some(card) => *card,
+            None => self.new_card(row, name)?,
+        };
+        let known = &mut self.cards[card as usize].firmware;
+        if !row.firmware.is_empty() && known.len() < FIRMWARE_MAX && !known.contains(&firmware) {
+            known.push(firmware);
+        }
+        Ok(card)
+    }
+
+    /// The card of a name that is new. A card may have several names: `ssh://a=soft` and `soft`.
+    fn new_card(&mut self, row: &MetricRow<'_>, name: [TextId; 3]) -> Result<CardId, FleetError> {
         let group = self.texts.id(&group_name(row.device, row.driver))?;
-        self.groups.insert(card, group);
-        self.names.insert(group);
-        if self.names.len() > GROUPS_MAX { Err(FleetError::Groups) } else { Ok(group) }
+        self.groups.insert(group);
+        if self.groups.len() > GROUPS_MAX {
+            return Err(FleetError::Groups);
+        }
+        if self.card_names.len() >= CARDS_MAX {
+            return Err(FleetError::Cards);
+        }
+        let (host, device) = (name[0], self.texts.id(&device_of(row.device))?);
+        let next = self.cards.len() as CardId;
+        let card = *self.card_ids.entry([host, device, group]).or_insert(next);
+        if card == next {
+            self.cards.push(Card { host, device, group, firmware: Vec::new() });
+        }
+        self.card_names.insert(name, card);
+        Ok(card)
+    }
+
+    /// Whether more or less of a metric is better; none if no trial is made for it.
+    fn better(
+        &mut self,
+        row: &MetricRow<'_>,
+        of: (TextId, TextId),
+    ) -> Result<Option<Better>, FleetError> {
+        if let Some(better) = self.known.get(&of) {
+            return Ok(*better);
+        }
+        if self.known.len() >= METRICS_MAX {
+            return Err(FleetError::Metrics);
+        }
+        let better = experiments::headline(row.trial, row.metric);
+        self.known.insert(of, better);
+        Ok(better)
     }
 
     /// `true` if there is nothing to compare.
@@ -216,7 +301,7 @@ fn is_in_doubt(row: &MetricRow<'_>) -> bool {
     })
 }
 
-/// Hosts of one group have equal cards: the same kind of device with the same driver.
+/// Equal cards are one group: the same kind of device with the same driver.
 fn group_name(device: &str, driver: &str) -> String {
     let kind = card_kind(device);
     if driver.is_empty() { kind } else { format!("{kind}, {driver}") }

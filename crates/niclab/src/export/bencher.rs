@@ -9,7 +9,8 @@ use niclab_result::rows::point_text;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{json, one_line};
+use crate::output::{json, one_line, say};
+use crate::rows_failure::RowsFailure;
 use crate::stored;
 
 /// Longest name of a benchmark, and of a measure, characters.
@@ -25,12 +26,19 @@ struct BencherMetric {
     upper_value: Option<f64>,
 }
 
-/// Prints the medians of a run; each has its interval if there were enough repeats.
+/// Prints the medians of a run; each has its interval if there were enough repeats. A median that a
+/// mark puts in doubt is left out, because Bencher would raise an alert for it.
 pub fn print(directory: &Path) -> Result<(), Failure> {
     let stored = stored::open(directory)?;
     let run = stored::run(directory, &stored.run_toml()?)?;
     let mut benchmarks: BTreeMap<String, BTreeMap<String, BencherMetric>> = BTreeMap::new();
-    for of in medians(&run, &stored.samples) {
+    let all = medians(&run, &stored.samples);
+    let mut left_out: BTreeMap<String, usize> = BTreeMap::new();
+    for of in &all {
+        if let Some(mark) = of.doubts().first() {
+            *left_out.entry(mark.to_string()).or_default() += 1;
+            continue;
+        }
         let point = point_words(&point_text(of.point));
         let words = [of.device, of.experiment, of.trial, &point].map(one_line);
         let benchmark = shortened(words.join(" ").trim_end(), NAME_LEN_MAX[0]);
@@ -42,6 +50,18 @@ pub fn print(directory: &Path) -> Result<(), Failure> {
         };
         let measure = shortened(&one_line(of.metric), NAME_LEN_MAX[1]);
         benchmarks.entry(benchmark).or_default().insert(measure, metric);
+    }
+    let marks: Vec<String> =
+        left_out.iter().map(|(mark, count)| format!("{count} {mark}")).collect();
+    let marks = marks.join(", ");
+    if benchmarks.is_empty() && !all.is_empty() {
+        return Err(RowsFailure::AllMarked { directory: directory.to_owned(), marks }.into());
+    }
+    if !marks.is_empty() {
+        say(&format!(
+            "left out, because a mark puts them in doubt: {marks}, of {} medians",
+            all.len()
+        ));
     }
     json(&benchmarks)
 }

@@ -5,50 +5,79 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 
 use niclab_lab::fleet::point_words;
 use niclab_lab::medians::{MetricMedian, medians};
-use niclab_lab::origin::origins;
 use niclab_result::rows::{DeviceOrigin, point_text};
 
+use super::named_origins;
 use crate::failure::Failure;
-use crate::files::replace;
+use crate::files::{reason_of_system, replace};
 use crate::output::{one_line, say};
+use crate::rows_failure::RowsFailure;
 use crate::stored;
 
 /// Longest part of a file's name that a host or an experiment gives, characters.
 const PART_LEN_MAX: usize = 80;
+
+/// The family that says whether a mark puts a median in doubt. A label would make a new series of
+/// each change of marks.
+const MARKED: &str = "niclab_marked";
 
 /// A file: the families by name, each with its series.
 type Families = BTreeMap<String, BTreeSet<String>>;
 
 /// Writes the files of a run into the directory that the collector reads.
 pub fn write(directory: &Path, place: &Path) -> Result<(), Failure> {
+    check_place(place)?;
     let stored = stored::open(directory)?;
     let run = stored::run(directory, &stored.run_toml()?)?;
-    let origins = origins(&run, stored.environment()?.as_ref());
+    let origins = named_origins(directory, &run, stored.environment()?.as_ref());
     let unknown = DeviceOrigin::default();
     let mut files: BTreeMap<String, Families> = BTreeMap::new();
     for of in medians(&run, &stored.samples) {
         let origin = origins.get(of.device).unwrap_or(&unknown);
         let name = format!("niclab_{}_{}.prom", part(&origin.host), part(of.experiment));
         let (family, scale) = family(of.metric, of.unit);
-        let series = files.entry(name).or_default().entry(family.clone()).or_default();
+        let families = files.entry(name).or_default();
+        let series = families.entry(family.clone()).or_default();
         for (statistic, value) in statistics(&of) {
-            let labels = labels(&of, origin, statistic);
+            let labels = labels(&of, origin, ("statistic", statistic));
             series.insert(format!("{family}{{{labels}}} {}", value * scale));
         }
+        let labels = labels(&of, origin, ("family", &family));
+        let is_marked = u8::from(!of.doubts().is_empty());
+        let marked = families.entry(MARKED.to_owned()).or_default();
+        marked.insert(format!("{MARKED}{{{labels}}} {is_marked}"));
     }
     if files.is_empty() {
         return Err(Failure::Unmeasured { directory: directory.to_owned() });
     }
     for (name, families) in files {
         let path = place.join(name);
-        replace(&path, text(&families).as_bytes())?;
+        replace(&path, text(&families).as_bytes(), OTHER_DIRECTORY)?;
         say(&format!("textfile: {}", path.display()));
     }
     Ok(())
+}
+
+/// The remedy if a file cannot be written.
+const OTHER_DIRECTORY: &str = "give another directory with --textfile";
+
+/// Checks that files can have their place there.
+fn check_place(place: &Path) -> Result<(), Failure> {
+    let reason = match fs::metadata(place) {
+        Ok(about) if about.is_dir() => return Ok(()),
+        Ok(_) => "not a directory; give the one that the textfile collector reads".to_owned(),
+        Err(error) => {
+            let remedy = "make the directory (mkdir -p), or give the one that the textfile \
+                          collector reads";
+            reason_of_system(place, &error, remedy)
+        }
+    };
+    Err(RowsFailure::Textfile { path: place.to_owned(), reason }.into())
 }
 
 fn statistics(of: &MetricMedian<'_>) -> Vec<(&'static str, f64)> {
@@ -59,9 +88,8 @@ fn statistics(of: &MetricMedian<'_>) -> Vec<(&'static str, f64)> {
     all
 }
 
-fn labels(of: &MetricMedian<'_>, origin: &DeviceOrigin, statistic: &str) -> String {
+fn labels(of: &MetricMedian<'_>, origin: &DeviceOrigin, last: (&str, &str)) -> String {
     let point = point_words(&point_text(of.point));
-    let marks: Vec<String> = of.marks.iter().map(|mark| mark.to_string()).collect();
     let pairs = [
         ("host", origin.host.as_str()),
         ("device", of.device),
@@ -70,8 +98,7 @@ fn labels(of: &MetricMedian<'_>, origin: &DeviceOrigin, statistic: &str) -> Stri
         ("experiment", of.experiment),
         ("trial", of.trial),
         ("point", &point),
-        ("marks", &marks.join(" ")),
-        ("statistic", statistic),
+        last,
     ];
     pairs.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
 }
@@ -86,7 +113,11 @@ fn text(families: &Families) -> String {
     let mut text = String::new();
     for (name, series) in families {
         // The text that is written to takes everything.
-        let _ = writeln!(text, "# HELP {name} Result of niclab: median and ends of its interval.");
+        let help = match name.as_str() {
+            MARKED => "1 if the generator or the machine may have set a median, else 0.",
+            _ => "Result of niclab: median and ends of its interval.",
+        };
+        let _ = writeln!(text, "# HELP {name} {help}");
         let _ = writeln!(text, "# TYPE {name} gauge");
         for line in series {
             let _ = writeln!(text, "{line}");

@@ -1,4 +1,4 @@
-//! Results of many hosts: rows, Prometheus, Bencher, and the hosts that are unlike the others.
+//! Results of many hosts: rows, Prometheus, Bencher, and outliers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,21 +75,23 @@ fn of_all(place: &Path, words: &[&str]) -> Ended {
 fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
     let place = fleet(12, |host| if host == 7 { 0.5 } else { 1.0 });
     let out = scratch();
-    let page = out.path().join("odd");
+    let page = out.path().join("outliers");
     let ended = call(&["fleet", text(place.path()), "-o", text(&page)]);
-    ended.with(12, &["unlike the others: dut-07", "report: "]);
+    ended.with(12, &["outliers: dut-07 (soft)", "report: "]);
     let prose = ended.prose();
     assert!(
-        prose.contains("1 of 12 hosts is unlike the others") && prose.contains("5 %"),
+        prose.contains("1 of 12 hosts is an outlier")
+            && prose.contains("by chance about as a normal distribution does")
+            && prose.contains("would be 5 %"),
         "{prose}"
     );
     assert!(prose.contains("throughput_pps -50"), "{prose}");
     let html = fs::read_to_string(page.join("report.html")).unwrap();
-    assert!(html.contains("<h3>dut-07</h3>"), "{html}");
+    assert!(html.contains("<h3>dut-07 (soft)</h3>"), "{html}");
     let rows = out.path().join("rows.parquet");
     of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
     let again = call(&["fleet", text(&rows)]);
-    again.with(12, &["unlike the others: dut-07"]);
+    again.with(12, &["outliers: dut-07 (soft)"]);
     assert_eq!(again.out, ended.out);
     let json = call(&["fleet", text(&rows), "--json"]);
     let document: Value = serde_json::from_str(&json.out).unwrap();
@@ -100,15 +102,82 @@ fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
 }
 
 #[test]
-fn equal_hosts_and_few_hosts_end_with_success() {
+fn equal_hosts_end_with_success_and_few_hosts_say_that_nothing_was_compared() {
     let place = fleet(12, |_| 1.0);
     let ended = call(&["fleet", text(place.path())]);
     ended.with(0, &[]);
-    assert!(ended.prose().contains("0 of 12 hosts are unlike the others"), "{ended:?}");
+    assert!(ended.prose().contains("0 of 12 hosts are outliers"), "{ended:?}");
     let place = fleet(2, |host| if host == 1 { 0.1 } else { 1.0 });
     let ended = call(&["fleet", text(place.path())]);
-    ended.with(0, &[]);
-    assert!(ended.prose().contains("2 hosts cannot tell which of them is odd"), "{ended:?}");
+    ended.with(13, &["nothing was compared: soft", "2 cards are too few to find an outlier"]);
+    assert!(ended.prose().contains("nothing was compared: 2 hosts"), "{ended:?}");
+    for host in ["h00", "h01"] {
+        fs::write(place.path().join(host).join("samples.jsonl"), "").unwrap();
+    }
+    call(&["fleet", text(place.path())])
+        .with(13, &["nothing was compared: the sources have no finished measurement"]);
+}
+
+#[test]
+fn a_result_that_is_named_in_several_ways_counts_once() {
+    let place = fleet(6, |_| 1.0);
+    let comparisons = |sources: &[&str]| {
+        let ended = call(&[&["fleet", "--json"], sources].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let document: Value = serde_json::from_str(&ended.out).unwrap();
+        let repeated = document["repeated_rows"].as_u64().unwrap();
+        (document["comparisons"].as_u64().unwrap(), repeated, ended)
+    };
+    let (once, none, _) = comparisons(&[text(place.path())]);
+    assert_eq!(none, 0);
+    let run = place.path().join("h00");
+    let link = scratch();
+    let link = link.path().join("link");
+    std::os::unix::fs::symlink(&run, &link).unwrap();
+    for again in [text(&run), text(place.path()), text(&link)] {
+        let (count, repeated, ended) = comparisons(&[text(place.path()), again]);
+        assert_eq!((count, repeated), (once, 0), "{again}");
+        ended.with(0, &["counted once, though named twice: "]);
+    }
+    // The same runs in a file are known by their hosts and times.
+    let rows = link.with_file_name("rows.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
+    let (count, repeated, _) = comparisons(&[text(place.path()), text(&rows)]);
+    assert!(count == once && repeated > 0, "{count} {repeated}");
+}
+
+#[test]
+fn a_host_without_a_name_has_that_of_its_directory() {
+    let place = fleet(6, |_| 1.0);
+    for host in ["h00", "h01"] {
+        let machine = place.path().join(host).join("environment.json");
+        let named = fs::read_to_string(&machine).unwrap();
+        fs::write(&machine, named.replace("[\"host\",", "[\"no host\",")).unwrap();
+    }
+    let ended = call(&["fleet", text(place.path()), "--json"]);
+    ended.with(0, &["h00: the host is not known: it is named `h00`"]);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let hosts: Vec<&str> = document["cards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|card| card["host"].as_str().unwrap())
+        .collect();
+    assert_eq!(hosts, ["dut-02", "dut-03", "dut-04", "dut-05", "h00", "h01"]);
+}
+
+#[test]
+fn a_text_that_no_parquet_file_has_is_refused_by_its_directory() {
+    let place = fleet(1, |_| 1.0);
+    let machine = place.path().join("h00/environment.json");
+    let named = fs::read_to_string(&machine).unwrap();
+    fs::write(&machine, named.replace("dut-00", &"x".repeat(5000))).unwrap();
+    let rows = place.path().join("rows.parquet");
+    let run = place.path().join("h00");
+    call(&["export", text(&run), "--rows", "-o", text(&rows)])
+        .with(4, &["h00: host: a text of 5000 bytes; a Parquet file has at most 4096: write CSV"]);
+    assert!(!rows.exists());
+    call(&["export", text(&run), "--rows"]).with(0, &[]);
 }
 
 #[test]
@@ -119,10 +188,15 @@ fn a_damaged_directory_is_left_out_by_name_and_a_damaged_file_refused() {
     let later = place.path().join("h04/run.toml");
     fs::write(&later, "schema = 99\nprogram = \"niclab 9\"\n").unwrap();
     let ended = call(&["fleet", text(place.path())]);
-    ended.with(0, &["left out: ", "h03/samples.jsonl, line 1", "h04/run.toml has schema 99"]);
+    let left_out = "no outlier among the rest, but 2 sources were left out";
+    ended.with(
+        13,
+        &["left out: ", "h03/samples.jsonl, line 1", "h04/run.toml has schema 99", left_out],
+    );
     let prose = ended.prose();
     assert!(
-        prose.contains("0 of 10 hosts") && prose.contains("2 results were left out"),
+        prose.contains("0 of 10 hosts are outliers")
+            && prose.contains("left out: 2 sources, see above"),
         "{prose}"
     );
     let out = scratch();
@@ -138,8 +212,8 @@ fn a_damaged_directory_is_left_out_by_name_and_a_damaged_file_refused() {
     call(&["fleet", text(&damaged)]).with(4, &["h03/samples.jsonl, line 1"]);
     call(&arguments).with(4, &["exists already"]);
     call(&["export", text(&good[0]), "--rows", "-o", "rows.xls"]).with(2, &[".csv or .parquet"]);
-    call(&["export", text(&good[0]), text(&good[1]), "--csv"]).with(2, &["only --rows"]);
-    call(&["fleet", text(&good[0]), text(&good[0])]).with(3, &["named twice"]);
+    call(&["export", text(&good[0]), text(&good[1]), "--csv"])
+        .with(2, &["2 directories: --csv, --textfile and --bencher take one; use --rows"]);
 }
 
 #[test]
@@ -149,9 +223,9 @@ fn names_of_other_hosts_never_steer_the_terminal_or_a_spreadsheet() {
     let named = fs::read_to_string(&machine).unwrap();
     fs::write(&machine, named.replace("dut-07", "=cmd|\\u001b[2J")).unwrap();
     let out = scratch();
-    let page = out.path().join("odd");
+    let page = out.path().join("outliers");
     let ended = call(&["fleet", text(place.path()), "-o", text(&page)]);
-    ended.with(12, &["unlike the others: =cmd|\\u001b[2J"]);
+    ended.with(12, &["outliers: =cmd|\\u001b[2J"]);
     assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'));
     let html = fs::read_to_string(page.join("report.html")).unwrap();
     assert!(html.contains("=cmd|\\u001b[2J") && !html.contains('\x1b'));
@@ -253,7 +327,13 @@ fn medians_are_files_for_the_textfile_collector() {
         assert!(series.is_some(), "{statistic}: {text_of}");
     }
     let missing = out.path().join("missing");
-    call(&["export", text(&run), "--textfile", text(&missing)]).with(4, &["cannot be written"]);
+    call(&["export", text(&run), "--textfile", text(&missing)])
+        .with(4, &["--textfile ", "missing: ", "make the directory (mkdir -p), or give the one"]);
+    assert!(!text_of.contains("marks="), "{text_of}");
+    let marked = "niclab_marked{host=\"dut-00\",device=\"soft\"";
+    let marked: Vec<&str> = text_of.lines().filter(|line| line.starts_with(marked)).collect();
+    let family = "family=\"niclab_throughput_packets_per_second\"} 0";
+    assert!(marked.iter().any(|line| line.ends_with(family)), "{text_of}");
     let Some(promtool) = promtool() else {
         println!(
             "SKIP medians_are_files_for_the_textfile_collector: no promtool (Debian: prometheus)"
@@ -280,4 +360,42 @@ fn medians_are_bencher_metrics() {
     let of = &measures["throughput_pps"];
     let [value, low, high] = ["value", "lower_value", "upper_value"].map(|key| of[key].as_f64());
     assert!(low < value && value < high, "{of}");
+}
+
+/// Marks the samples of a run of which `is_marked` holds.
+fn mark(run: &Path, mark: &str, is_marked: impl Fn(&Value) -> bool) {
+    let path = run.join("samples.jsonl");
+    let lines = fs::read_to_string(&path).unwrap();
+    let changed = lines.lines().map(|line| {
+        let mut sample: Value = serde_json::from_str(line).unwrap();
+        if is_marked(&sample) {
+            sample["marks"] = serde_json::json!([mark]);
+        }
+        sample.to_string() + "\n"
+    });
+    fs::write(&path, changed.collect::<String>()).unwrap();
+}
+
+#[test]
+fn a_median_that_a_mark_puts_in_doubt_is_no_bencher_metric_and_a_gauge_of_prometheus() {
+    let place = fleet(1, |_| 1.0);
+    let run = place.path().join("h00");
+    mark(&run, "machine-drift", |sample| sample["trial"] == "saturate");
+    let ended = call(&["export", text(&run), "--bencher"]);
+    ended.with(0, &["left out, because a mark puts them in doubt: ", " machine-drift, of "]);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let names: Vec<&String> = document.as_object().unwrap().keys().collect();
+    assert!(names.iter().all(|name| !name.contains(" saturate ")), "{names:?}");
+    assert!(!names.is_empty());
+    let out = scratch();
+    call(&["export", text(&run), "--textfile", text(out.path())]).with(0, &[]);
+    let text_of = fs::read_to_string(out.path().join("niclab_dut-00_occupancy.prom")).unwrap();
+    let marked = text_of
+        .lines()
+        .filter(|line| line.starts_with("niclab_marked{") && line.contains("trial=\"saturate\""));
+    assert!(marked.clone().count() > 0 && marked.clone().all(|line| line.ends_with("} 1")));
+    assert!(text_of.contains("\nniclab_throughput_packets_per_second{"), "{text_of}");
+    mark(&run, "machine-drift", |_| true);
+    call(&["export", text(&run), "--bencher"])
+        .with(4, &["h00: a mark puts every median in doubt (", " machine-drift)"]);
 }

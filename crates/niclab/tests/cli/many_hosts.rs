@@ -104,10 +104,14 @@ impl Site {
         self.reframe("--system lab:here -n OneHost -r", &[&["-S", MODEL], more].concat())
     }
 
-    /// Result directories that ReFrame has kept.
+    /// Result directories that ReFrame has kept of tests that passed.
     fn results(&self) -> Vec<PathBuf> {
-        let all =
-            Command::new("find").arg(self.path("output")).args(["-name", "run.toml"]).output();
+        self.results_in("output")
+    }
+
+    /// The same of `stage`, which has those of tests that failed.
+    fn results_in(&self, place: &str) -> Vec<PathBuf> {
+        let all = Command::new("find").arg(self.path(place)).args(["-name", "run.toml"]).output();
         let all = String::from_utf8(all.unwrap().stdout).unwrap();
         let mut all: Vec<_> =
             all.lines().map(|line| Path::new(line).parent().unwrap().to_owned()).collect();
@@ -185,6 +189,11 @@ fn reframe_fails_a_host_that_differs_from_the_references() {
         1,
         &["performance error", "frame-size-pps/64/high=8", "expected 9"],
     );
+    // A test that fails leaves its result in `stage` alone.
+    assert_eq!(site.results(), Vec::<PathBuf>::new());
+    let host = rustix::system::uname();
+    let failed = site.results_in("stage");
+    assert_eq!(failed[0].file_name().unwrap(), host.nodename().to_str().unwrap());
     let slower = right.replace("64/low\": [8", "64/low\": [7");
     assert_ended(&with(&slower, &[]), 1, &["frame-size-pps/64/low=8"]);
     let other = right.replace("pps/64/", "pps/65/");
@@ -422,6 +431,57 @@ fn a_job_array_measures_each_host_once_and_names_those_that_fail() {
     assert_eq!(codes, ["exit code 1", "exit code 2", "exit code 1", "exit code 2"]);
     for node in ["results/node1", "results/node2", "less/node1"] {
         assert!(site.path(node).join("report.html").is_file(), "{node}");
+    }
+}
+
+/// Commands of a Slurm of three nodes that answers as `$SLURM` says: `squeue` fails twice, or
+/// `sbatch` takes no job.
+const SLURM: [(&str, &str); 5] = [
+    ("sinfo", "printf '%s\\n' 'node1 idle' 'node2 idle' 'node3 down'"),
+    ("sbatch", "[ \"$SLURM\" != full ] || { echo 'sbatch: error: no' >&2; exit 1; }; echo 7"),
+    ("scancel", "echo \"scancel $1\""),
+    (
+        "scontrol",
+        "[ \"$1\" != show ] || { echo \"MaxArraySize            = ${MOST-1001}\"; exit; }\n\
+         [ \"$1\" != release ] || mkdir \"$STATE\"",
+    ),
+    (
+        "squeue",
+        "for at in 1 2; do mkdir \"$STATE/$at\" 2>/dev/null || continue\n\
+         echo 'slurm_load_jobs error: Socket timed out' >&2; exit 1; done\n\
+         mkdir \"$STATE/3\" 2>/dev/null && echo 7 || true",
+    ),
+];
+
+#[test]
+fn a_job_array_waits_for_a_slurm_that_does_not_answer_and_leaves_no_empty_directory() {
+    let site = Site { place: scratch(), reframe: PathBuf::new() };
+    for name in ["bin", "tmp"] {
+        fs::create_dir(site.path(name)).unwrap();
+    }
+    for (name, text) in SLURM {
+        site.script(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+    }
+    // Nobody waits here.
+    site.script("bin/sleep", "#!/bin/sh\n");
+    let array = |name: &str, variables: &[(&str, &str)]| {
+        let mut command = site.command(&root().join("contrib/slurm/niclab-array"));
+        let before = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{before}", site.path("bin").display()));
+        command.env("STATE", site.path(&format!("{name}.state")));
+        command.envs(variables.iter().copied()).args([name, "frame-size"]);
+        run(command)
+    };
+    let ended = array("results", &[]);
+    assert_ended(&ended, 1, &["node1: failed: it wrote no output", "node3: not measured"]);
+    assert_eq!(ended.err.matches("Socket timed out: asking again in 10 s").count(), 2, "{ended:?}");
+    assert!(site.path("results.state/3").exists(), "it did not wait for the end: {ended:?}");
+    let ended = array("full", &[("SLURM", "full")]);
+    assert_ended(&ended, 1, &["sbatch: error: no", "Slurm took no job: mend what sbatch says"]);
+    let ended = array("small", &[("MOST", "2")]);
+    assert_ended(&ended, 2, &["2 nodes, but Slurm takes arrays of at most 1 jobs (MaxArraySize)"]);
+    for name in ["full", "full.log", "small", "small.log"] {
+        assert!(!site.path(name).exists(), "{name} is left");
     }
 }
 

@@ -1,10 +1,12 @@
 //! Rows as Parquet files: written in groups of bounded size, read in batches of bounded size.
 //!
-//! A file may come from anybody. Its columns are checked before a row is read, and each text and
-//! number while it is read; the size of a row group does not matter for the memory that a reader
-//! needs. Texts are dictionary-coded, pages are compressed by Snappy.
+//! A file may come from anybody. Its columns are checked before a row is read, the header of each
+//! page before the page is (`pages`), and each text and number while it is read; the size of a row
+//! group does not matter for the memory that a reader needs. Texts are dictionary-coded, pages are
+//! compressed by Snappy.
 
 mod fence;
+mod pages;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,9 +16,10 @@ use std::sync::Arc;
 
 use niclab_files::FileError;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
+use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -24,17 +27,19 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::{COLUMNS, MetricRow};
 use fence::fenced;
+use pages::CheckedPages;
 
 /// Rows of a row group that is written.
 const GROUP_ROWS: usize = 1 << 17;
-/// Rows that a reader holds at a time.
-const BATCH_ROWS: usize = 1 << 14;
+/// Rows that a reader holds at a time: 17 MB of each column of texts at most.
+const BATCH_ROWS: usize = 1 << 12;
 /// Longest text of a cell, bytes.
 pub const TEXT_LEN_MAX: usize = 4096;
-/// Most rows that are read from a file.
-pub const ROWS_MAX: i64 = 1 << 28;
-/// Largest description at the end of a file, bytes: each row group takes some two kilobytes of it.
-const FOOTER_LEN_MAX: u32 = 64 << 20;
+/// Most rows of a file.
+pub const ROWS_MAX: u64 = 1 << 28;
+/// Largest description at the end of a file, bytes: each of at most 2048 row groups takes some two
+/// kilobytes of it.
+const FOOTER_LEN_MAX: u32 = 16 << 20;
 
 /// Why a Parquet file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +61,21 @@ pub enum RowsFileError {
         /// What is wrong, and where.
         reason: String,
     },
+    /// A row that a file cannot have, because its reader would refuse it.
+    #[error("{column}: {value}; a Parquet file has at most {limit}: write CSV (-o FILE.csv)")]
+    Unfit {
+        /// The column.
+        column: &'static str,
+        /// What it has.
+        value: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// More rows than a file can have.
+    #[error(
+        "more than {ROWS_MAX} rows: give fewer directories to a file, or write CSV (-o FILE.csv)"
+    )]
+    TooMany,
     /// It cannot be written.
     #[error("{0}")]
     Unwritten(#[from] io::Error),
@@ -94,6 +114,8 @@ pub struct ParquetRows<W: Write + Send> {
     started: Vec<i64>,
     repeats: Vec<i32>,
     values: Vec<f64>,
+    /// Rows of the file.
+    count: u64,
 }
 
 impl<W: Write + Send> ParquetRows<W> {
@@ -116,27 +138,24 @@ impl<W: Write + Send> ParquetRows<W> {
             started: Vec::new(),
             repeats: Vec::new(),
             values: Vec::new(),
+            count: 0,
         })
     }
 
-    /// Writes a row.
+    /// Writes a row. It refuses what [`read_rows`] would refuse.
     ///
     /// # Errors
-    /// [`RowsFileError::Unwritten`]
+    /// [`RowsFileError::Unfit`], [`RowsFileError::TooMany`], [`RowsFileError::Unwritten`]
     pub fn write(&mut self, row: &MetricRow<'_>) -> Result<(), RowsFileError> {
-        let texts = [
-            row.host,
-            row.device,
-            row.firmware,
-            row.driver,
-            row.experiment,
-            row.point,
-            row.trial,
-            row.metric,
-            row.unit,
-            row.marks,
-        ];
-        for (column, text) in self.columns.iter_mut().zip(texts) {
+        check_row(row)?;
+        if self.count == ROWS_MAX {
+            return Err(RowsFileError::TooMany);
+        }
+        self.write_unchecked(row)
+    }
+
+    pub(super) fn write_unchecked(&mut self, row: &MetricRow<'_>) -> Result<(), RowsFileError> {
+        for (column, (_, text)) in self.columns.iter_mut().zip(texts(row)) {
             // Of one allocation all cells with this text are views.
             let cell = match self.texts.get(text) {
                 Some(cell) => cell.clone(),
@@ -151,6 +170,7 @@ impl<W: Write + Send> ParquetRows<W> {
         self.started.push(row.started_unix_ns as i64);
         self.repeats.push(row.repeat as i32);
         self.values.push(row.value);
+        self.count += 1;
         if self.values.len() == GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
 
@@ -190,6 +210,34 @@ impl<W: Write + Send> ParquetRows<W> {
     }
 }
 
+/// The texts of a row, by the names of their columns and in their order.
+fn texts<'a>(row: &MetricRow<'a>) -> [(&'static str, &'a str); 10] {
+    [
+        ("host", row.host),
+        ("device", row.device),
+        ("firmware", row.firmware),
+        ("driver", row.driver),
+        ("experiment", row.experiment),
+        ("point", row.point),
+        ("trial", row.trial),
+        ("metric", row.metric),
+        ("unit", row.unit),
+        ("marks", row.marks),
+    ]
+}
+
+/// Checks what the reader checks.
+fn check_row(row: &MetricRow<'_>) -> Result<(), RowsFileError> {
+    let unfit = |column, value, limit| Err(RowsFileError::Unfit { column, value, limit });
+    if let Some((column, text)) = texts(row).into_iter().find(|(_, of)| of.len() > TEXT_LEN_MAX) {
+        return unfit(column, format!("a text of {} bytes", text.len()), TEXT_LEN_MAX as u64);
+    }
+    if row.repeat > i32::MAX as u32 {
+        return unfit("repeat", row.repeat.to_string(), i32::MAX as u64);
+    }
+    Ok(())
+}
+
 fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     cells: &[T::T],
@@ -223,11 +271,13 @@ pub fn read_rows<E: From<RowsFileError>>(
     let unread = |source| RowsFileError::Unread { path: path.to_owned(), source };
     let file = niclab_files::open(path).map_err(unread)?;
     check_footer(&file).map_err(damaged)?;
-    let reader = fenced(|| SerializedFileReader::new(file)).map_err(|e| damaged(e.to_string()))?;
+    let copy = file.try_clone().map_err(|error| unread(error.into()))?;
+    let file = Arc::new(file);
+    let reader = fenced(|| SerializedFileReader::new(copy)).map_err(|e| damaged(e.to_string()))?;
     check_schema(&reader).map_err(damaged)?;
     let mut done = 0;
     for at in 0..reader.num_row_groups() {
-        let group = fenced(|| GroupReader::open(&reader, at));
+        let group = fenced(|| GroupReader::open(&file, &reader, at));
         let mut group = group.map_err(|e| damaged(e.to_string()))?;
         loop {
             let count = fenced(|| group.read()).map_err(|e| damaged(e.to_string()))?;
@@ -278,12 +328,12 @@ fn check_schema(reader: &SerializedFileReader<File>) -> Result<(), String> {
         }
     }
     let groups = reader.metadata().row_groups();
-    let rows: Option<i64> =
-        groups.iter().try_fold(0i64, |all, of| all.checked_add(of.num_rows().max(0)));
-    match rows {
-        Some(rows) if rows <= ROWS_MAX && groups.iter().all(|of| of.num_rows() >= 0) => Ok(()),
-        _ => Err(format!("more than {ROWS_MAX} rows")),
+    let mut rows = 0u64;
+    for group in groups {
+        let of_group = u64::try_from(group.num_rows()).map_err(|_| "a negative number of rows")?;
+        rows = rows.saturating_add(of_group);
     }
+    if rows > ROWS_MAX { Err(format!("more than {ROWS_MAX} rows")) } else { Ok(()) }
 }
 
 /// The columns of a row group, read in step.
@@ -297,20 +347,25 @@ struct GroupReader {
 }
 
 impl GroupReader {
-    fn open(reader: &SerializedFileReader<File>, at: usize) -> Result<GroupReader, ParquetError> {
-        let group = reader.get_row_group(at)?;
-        let left = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
-        let place = |name: &str| COLUMNS.iter().position(|of| *of == name).unwrap_or_default();
-        let mut texts = Vec::new();
-        for column in (0..COLUMNS.len()).filter(|at| physical(*at) == PhysicalType::BYTE_ARRAY) {
-            texts.push((get_typed_column_reader(group.get_column_reader(column)?), Vec::new()));
-        }
-        let reader = |name: &str| group.get_column_reader(place(name));
+    fn open(
+        file: &Arc<File>,
+        reader: &SerializedFileReader<File>,
+        at: usize,
+    ) -> Result<GroupReader, ParquetError> {
+        let group = reader.metadata().row_group(at);
+        let left = usize::try_from(group.num_rows()).unwrap_or_default();
+        let columns = || (0..COLUMNS.len()).zip(group.columns());
+        let texts = columns().filter(|(at, _)| physical(*at) == PhysicalType::BYTE_ARRAY);
+        let texts = texts.map(|(_, column)| Ok((open_column(file, column, left)?, Vec::new())));
+        let named = |name: &str| {
+            let found = columns().find(|(at, _)| COLUMNS[*at] == name).map(|(_, column)| column);
+            found.ok_or_else(|| ParquetError::General(format!("a row group has no `{name}`")))
+        };
         Ok(GroupReader {
-            texts,
-            started: (get_typed_column_reader(reader("started_unix_ns")?), Vec::new()),
-            repeats: (get_typed_column_reader(reader("repeat")?), Vec::new()),
-            values: (get_typed_column_reader(reader("value")?), Vec::new()),
+            texts: texts.collect::<Result<_, ParquetError>>()?,
+            started: (open_column(file, named("started_unix_ns")?, left)?, Vec::new()),
+            repeats: (open_column(file, named("repeat")?, left)?, Vec::new()),
+            values: (open_column(file, named("value")?, left)?, Vec::new()),
             left,
         })
     }
@@ -358,6 +413,16 @@ impl GroupReader {
             marks: text(9)?,
         })
     }
+}
+
+/// A column of a row group.
+fn open_column<T: DataType>(
+    file: &Arc<File>,
+    column: &ColumnChunkMetaData,
+    rows: usize,
+) -> Result<ColumnReaderImpl<T>, ParquetError> {
+    let pages = CheckedPages::new(file, column, rows)?;
+    Ok(ColumnReaderImpl::new(column.column_descr_ptr(), Box::new(pages)))
 }
 
 /// Reads `count` cells of a column in place of those before.
