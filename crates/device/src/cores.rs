@@ -19,8 +19,8 @@ pub fn allowed() -> Vec<u32> {
 pub fn leave(device: &str, to_others: &[u32]) -> Result<(), DeviceError> {
     let own: Vec<u32> = allowed().into_iter().filter(|core| !to_others.contains(core)).collect();
     if own.is_empty() {
-        let remedy = "tester and device are on one machine and need a core each: give the processes \
-                      more (taskset, container limits), or use a larger machine";
+        let remedy = "tester and device are on one machine and need a core each: give the \
+                      processes more (taskset, container limits), or use a larger machine";
         let (device, remedy) = (device.to_owned(), remedy.to_owned());
         return Err(DeviceError::Cores { device, needed: 1, available: 0, remedy });
     }

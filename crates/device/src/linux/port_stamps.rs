@@ -1,9 +1,9 @@
 //! Time stamps of some frames of a load at the tester's interface.
 //!
-//! About a thousand frames a second leave by a socket that has them stamped; a card may have room for
-//! one at a time. They are frames of the load, each taken from a random place of its burst. The times
-//! of sent frames come later, with the number of the frame; received frames have theirs in the ring.
-//! When the load is over, each frame's times are put together.
+//! About a thousand frames a second leave by a socket that has them stamped; a card may have room
+//! for one at a time. They are frames of the load, each taken from a random place of its burst. The
+//! times of sent frames come later, with the number of the frame; received frames have theirs in
+//! the ring. When the load is over, each frame's times are put together.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

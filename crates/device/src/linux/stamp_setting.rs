@@ -36,8 +36,9 @@ impl Stamping {
     /// Has the interface of the tester stamp frames by this clock, if there is one.
     ///
     /// # Errors
-    /// [`DeviceError::NotSupported`] where card or driver has no such stamps; [`DeviceError::Rights`];
-    /// [`DeviceError::Broken`] where another process has changed the setting.
+    /// [`DeviceError::NotSupported`] where card or driver has no such stamps;
+    /// [`DeviceError::Rights`]; [`DeviceError::Broken`] where another process has changed the
+    /// setting.
     pub(super) fn take(end: &End, clock: Option<TimestampClock>) -> Result<Stamping, DeviceError> {
         let within = |e| refused("entering a namespace", &e);
         let card = match clock {
@@ -86,8 +87,8 @@ impl HeldStamps {
         let driver = driver_of(&mut card);
         let Some(frames) = card.stamp_ability().map_err(reading)?.frames() else {
             return Err(DeviceError::lacks(format!(
-                "time stamps of the card for frames both ways (driver {driver}; `ethtool -T {name}` \
-                 must list hardware-transmit, and the receive filter all or ptpv2-event); \
+                "time stamps of the card for frames both ways (driver {driver}; `ethtool -T \
+                 {name}` must list hardware-transmit, and the receive filter all or ptpv2-event); \
                  `stamps=kernel` takes the kernel's"
             )));
         };
@@ -100,8 +101,8 @@ impl HeldStamps {
         let (mut note, left) = taken;
         let now = card.stamp_setting().map_err(reading)?.ok_or_else(|| {
             DeviceError::lacks(format!(
-                "time stamps of a card whose setting cannot be read (driver {driver}): niclab could \
-                 not set it back; `stamps=kernel` takes the kernel's"
+                "time stamps of a card whose setting cannot be read (driver {driver}): niclab \
+                 could not set it back; `stamps=kernel` takes the kernel's"
             ))
         })?;
         let before = left.unwrap_or(now);

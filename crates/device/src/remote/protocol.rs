@@ -1,13 +1,14 @@
 //! The protocol between niclab and its agent on another host: one JSON document a line, each way.
 //!
 //! The agent greets first. Then niclab asks, and the agent answers each request with one line, in
-//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, and niclab answers
-//! with [`AgentRequest::Waiting`]: silence of [`SILENCE_MAX`] means that the other host or the
-//! connection is gone. The agent ends when its input ends, and when it works and niclab is silent.
+//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, and niclab
+//! answers with [`AgentRequest::Waiting`]: silence of [`SILENCE_MAX`] means that the other host or
+//! the connection is gone. The agent ends when its input ends, and when it works and niclab is
+//! silent.
 //!
 //! Half a testbed may need the other one before it answers. The device's agent then writes
-//! [`AgentAnswer::Ask`], and niclab hands it the tester's answer ([`AgentRequest::Far`]). A load goes
-//! like this, with T for the tester's agent and D for the device's:
+//! [`AgentAnswer::Ask`], and niclab hands it the tester's answer ([`AgentRequest::Far`]). A load
+//! goes like this, with T for the tester's agent and D for the device's:
 //!
 //! ```text
 //! D <- MeasureHalf(Serve)     D -> Notice(Serving)

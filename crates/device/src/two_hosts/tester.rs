@@ -37,8 +37,8 @@ pub struct TesterEnds<'a, O, I> {
 
 impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
     /// Waits for the beginning of a load, offers it, and takes what comes back. With the time at
-    /// which the measured part began, by this host's clock, nanoseconds. `None`: `start_ns` was over
-    /// before the load was prepared.
+    /// which the measured part began, by this host's clock, nanoseconds. `None`: `start_ns` was
+    /// over before the load was prepared.
     ///
     /// # Errors
     /// [`DeviceError::BadLoad`].
