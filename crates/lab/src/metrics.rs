@@ -164,7 +164,11 @@ pub(crate) const LOAD: &[Metric] = &[
     lower("latency_ns_…", "ns", "from when a frame was due until it came back"),
     lower("service_ns_…", "ns", "from when a frame was sent until it came back"),
     lower("latency_card_ns_…", "ns", "from port to port by the clock of the tester's card"),
-    lower("latency_kernel_ns_…", "ns", "from driver to driver by the tester's kernel"),
+    lower(
+        "latency_kernel_ns_…",
+        "ns",
+        "from the tester's driver until the kernel had the frame from it",
+    ),
     lower(
         "latency_call_to_poll_ns_…",
         "ns",

@@ -93,6 +93,12 @@ pub enum Ends {
 
 impl Ends {
     fn parse_alone(text: &str) -> Result<Ends, String> {
+        if let Some((name, rest)) = text.split_once(',') {
+            let tester = "behind the tester's, `stamps=card` or `stamps=kernel`";
+            return Err(format!(
+                "a half has one interface, here `{name}`; `{rest}` is no option of it ({tester})"
+            ));
+        }
         check(text)
             .map_err(|reason| format!("`{text}` {reason}; give one, such as `linux:eth0`"))?;
         Ok(Ends::Alone(text.to_owned()))
@@ -165,6 +171,10 @@ mod tests {
             let ends = Ends::Alone("eth0".into());
             let alone = Name { path: Path::Xdp, ends, stamps: None };
             assert_eq!(Name::parse("linux-xdp:eth0", role).unwrap(), alone);
+            for text in ["linux:a,b", "linux:a,stamps", "linux:a,stamp=kernel"] {
+                let error = Name::parse(text, role).unwrap_err().to_string();
+                assert!(error.contains("a half has one interface, here `a`"), "{error}");
+            }
             for text in ["linux:", "linux:../x"] {
                 let error = Name::parse(text, role).unwrap_err().to_string();
                 assert!(error.ends_with("give one, such as `linux:eth0`"), "{error}");

@@ -37,6 +37,10 @@ struct RemoteBed(AskedDevice);
 /// cannot be started, is of another version, or ended; those of the device.
 pub fn open(text: &str, start: &AgentStart) -> Result<Box<dyn Testbed>, DeviceError> {
     if let Some(halves) = name::halves(text) {
+        if halves.0 == halves.1 {
+            let reason = "tester and device are one port; give two that are cabled to each other";
+            return Err(DeviceError::BadName { text: text.into(), reason: reason.into() });
+        }
         return Ok(Box::new(TwoHosts::open(text, halves, start)?));
     }
     let device = AskedDevice::open(text, (Name::parse(text)?, Role::Whole), start, None)?;

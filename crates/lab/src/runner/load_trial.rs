@@ -1,9 +1,12 @@
 //! Trials with a load, with a plan or with both: their rate, and their samples.
 
-use niclab_device::{Control, Load, Observation, Plan, Rate, RulesPlan, Task};
+use niclab_device::{
+    Control, DeviceError, Load, LoadObservation, Observation, Plan, Rate, RulesPlan, Task,
+};
+use niclab_load::AlignmentBy;
 use niclab_result::ResultError;
 
-use super::record::{NOTHING_DUE, failed, json, outcome};
+use super::record::{failed, json, nothing_due, outcome};
 use super::{MeasuredPoint, OpenedDevice, Runner};
 use crate::control::put_control;
 use crate::device_samples::SampleFacts;
@@ -11,6 +14,19 @@ use crate::experiments::LoadTrialResult;
 use crate::measure::{self, UnsentBasis};
 use crate::run::{PlannedRate, Trial, step};
 use crate::statistics;
+
+/// The message of a trial between two hosts whose ports have no way to each other.
+const CUT_OFF: &str = "no frame came to the device's port, and none came back: the ports are not \
+    cabled to each other, or a link went down; `niclab doctor` with the same --tester and several \
+    --device finds the port at the other end";
+
+/// Whether no frame went from one host to the other.
+fn is_cut_off(observation: &LoadObservation) -> bool {
+    let alignment = observation.honesty.alignment;
+    let no_marker = alignment.is_some_and(|of| of.by == AlignmentBy::Connections);
+    let at_device = observation.device.as_ref().map(|device| device.total().rx_frames);
+    no_marker && observation.offered > 0 && at_device == Some(0)
+}
 
 impl Runner<'_> {
     /// Offers a load at the rate of its trial.
@@ -88,6 +104,12 @@ impl Runner<'_> {
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
     }
 
+    /// Whether the set-up of a device may have rules: a card may drop all frames by them, and need
+    /// not count those.
+    fn has_rules(&self, device: usize) -> bool {
+        self.states[device].setup.as_ref().is_none_or(|setup| !setup.rules.is_empty())
+    }
+
     /// Offers a load and stores what was seen; the throughput, where it was measured.
     pub(super) fn offer(
         &mut self,
@@ -103,8 +125,13 @@ impl Runner<'_> {
         let task = Task::Load { load: load.clone(), plan };
         match bed.measure(&task).and_then(Observation::into_load) {
             Err(error) => self.record_error(place, error).map(|()| None),
+            Ok(observation) if !self.has_rules(place.device) && is_cut_off(&observation) => {
+                let device = self.run.devices[place.device].name.clone();
+                let error = DeviceError::Interrupted { device, reason: CUT_OFF.to_owned() };
+                self.record_error(place, error).map(|()| None)
+            }
             Ok(observation) if observation.planned == 0 => {
-                sample.outcome = failed(NOTHING_DUE.to_string());
+                sample.outcome = failed(nothing_due(load.duration_ns));
                 sample.load = json(&load);
                 self.keep(place.device, sample, None).map(|()| None)
             }
@@ -146,5 +173,32 @@ impl Runner<'_> {
                 self.keep(place.device, sample, latency).map(|()| throughput_pps)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niclab_device::{Honesty, PortCounters, QueueCounters};
+    use niclab_load::Alignment;
+
+    use super::*;
+
+    #[test]
+    fn ports_without_a_cable_are_told_from_a_device_that_loses_all() {
+        let of = |by, rx_frames| {
+            let queues = vec![QueueCounters { rx_frames, ..QueueCounters::default() }];
+            let alignment = Some(Alignment { by, offset_ns: 0, error_ns: 1 });
+            LoadObservation {
+                offered: 10,
+                device: Some(PortCounters { queues, ..PortCounters::default() }),
+                honesty: Honesty { alignment, ..Honesty::default() },
+                ..LoadObservation::default()
+            }
+        };
+        assert!(is_cut_off(&of(AlignmentBy::Connections, 0)));
+        assert!(!is_cut_off(&of(AlignmentBy::Connections, 3)), "frames came to the device");
+        assert!(!is_cut_off(&of(AlignmentBy::Markers, 0)), "markers came back");
+        let one_host = LoadObservation { offered: 10, ..LoadObservation::default() };
+        assert!(!is_cut_off(&one_host));
     }
 }

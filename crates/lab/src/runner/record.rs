@@ -7,9 +7,14 @@ use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
 use crate::variants::FAILURES_MAX;
 
-/// The message of a trial in which no frame was due.
-pub(super) const NOTHING_DUE: &str = "no frame was due in the measured part: the machine took \
-    the generator's core away for all of it; measure longer with --set duration_ms=50";
+/// The message of a trial of so many nanoseconds in which no frame was due.
+pub(super) fn nothing_due(duration_ns: u64) -> String {
+    format!(
+        "no frame was due in the measured part: the machine took the generator's core away for all \
+         of it; measure longer with --set duration_ms={}",
+        (4 * duration_ns / 1_000_000).max(50)
+    )
+}
 
 impl Runner<'_> {
     /// One failed sample for each device that could not be opened, if none says so yet.

@@ -4,7 +4,7 @@ use niclab_device::{Load, Observation, Plan, Rate, Task};
 use niclab_result::{Mark, ResultError, Sample};
 use serde::{Deserialize, Serialize};
 
-use super::record::{NOTHING_DUE, failed};
+use super::record::{failed, nothing_due};
 use super::{MeasuredPoint, OpenedDevice, RunEnd, Runner};
 use crate::device_samples::DeviceSamples;
 use crate::estimate;
@@ -78,8 +78,8 @@ struct SearchTrials {
 enum SearchStop {
     /// It is time to end the run, or the device went away: `--resume` searches anew.
     Ended,
-    /// No frame was due in the trials.
-    NothingDue,
+    /// No frame was due in the trials of so many nanoseconds.
+    NothingDue(u64),
 }
 
 /// The sample of this search.
@@ -133,7 +133,7 @@ impl Runner<'_> {
         });
         let sample = match cut? {
             Some(SearchStop::Ended) => return Ok(self.end()),
-            Some(SearchStop::NothingDue) => self.sample(&place, failed(NOTHING_DUE.into())),
+            Some(SearchStop::NothingDue(ns)) => self.sample(&place, failed(nothing_due(ns))),
             None => self.search_sample(&place, input, output, seen),
         };
         self.keep(device, sample, None).map(|()| None)
@@ -176,7 +176,7 @@ impl Runner<'_> {
                 spoilt = Some(loss);
             }
         }
-        Ok(spoilt.map(|loss| seen.take(of, loss)).ok_or(SearchStop::NothingDue))
+        Ok(spoilt.map(|loss| seen.take(of, loss)).ok_or(SearchStop::NothingDue(of.duration_ns)))
     }
 
     fn search_sample(

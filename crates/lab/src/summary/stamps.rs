@@ -22,20 +22,19 @@ pub(crate) fn stamped_frames(results: &Results<'_>) -> Option<ReportTable> {
     let rows: Vec<Vec<String>> = rows.collect();
     let heads = [
         "clock",
-        "p50 (interval)",
-        "p99",
-        "p50, call to poll",
-        "p99, call to poll",
-        "frames",
+        "port to port, p50 (interval)",
+        "port to port, p99",
+        "call to poll, p50",
+        "call to poll, p99",
+        "stamped frames",
         "resolution",
-        "cost of a frame",
+        "tester's core per stamped frame",
         "marks",
     ];
     let place = ["device", "trial"].into_iter().chain(axes.iter().map(|axis| &axis[..]));
     let columns: Vec<&str> = place.chain(heads).collect();
-    let title = "Latency by time stamps of the tester's port, and of the same frames by niclab's \
-                 clock, from the call that sent them until it saw them again. Figures and other \
-                 tables show niclab's clock, from when a frame was due";
+    let title = "Latency of some frames by time stamps of the tester's port, and by niclab from \
+                 call to poll; other tables and figures begin when a frame was due";
     let id = format!("{}-stamps", results.experiment.name);
     let table = results_from("clock", table(&id, title, &columns, rows));
     (!table.rows.is_empty()).then_some(table)

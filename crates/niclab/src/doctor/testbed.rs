@@ -62,12 +62,12 @@ pub fn run(
     let names = devices::names(tester, devices)?;
     let agents = devices::agents(deploy)?;
     let mut checked = Vec::new();
-    let mut reasons = Vec::new();
+    let (mut reasons, mut without_cable) = (Vec::new(), Vec::new());
     for name in &names {
         match remote::open(name, &agents).and_then(|mut bed| check(name, &mut *bed)) {
             Ok(testbed) => {
                 if testbed.cable.received == 0 {
-                    reasons.push(format!("{}: no frame came back", one_line(name)));
+                    without_cable.push(format!("{}: no frame came back", one_line(name)));
                 }
                 checked.push(testbed);
             }
@@ -78,6 +78,11 @@ pub fn run(
     match is_json {
         true => json(&checked)?,
         false => checked.iter().try_for_each(print)?,
+    }
+    // Of several ports that the cable may lead to, it leads to one.
+    let is_found = checked.iter().any(|testbed| testbed.cable.received > 0);
+    if !is_found {
+        reasons.extend(without_cable);
     }
     match reasons.is_empty() {
         true => Ok(()),
@@ -182,8 +187,13 @@ fn print(testbed: &CheckedTestbed) -> std::io::Result<()> {
     let Cable { offered, received, alignment } = &testbed.cable;
     writeln!(out, "cable: {received} of {offered} frames came back")?;
     if let Some(Alignment { offset_ns, error_ns, .. }) = alignment {
-        let (offset, error) = (*offset_ns as f64 / 1e3, *error_ns as f64 / 1e3);
-        writeln!(out, "clocks: the device's is {offset:.1} us ahead, to {error:.1} us")?;
+        let (offset, error) = (offset_ns.unsigned_abs() as f64 / 1e3, *error_ns as f64 / 1e3);
+        let way = if *offset_ns < 0 { "behind" } else { "ahead of" };
+        writeln!(
+            out,
+            "clocks: the device's is {offset:.1} us (± {error:.1} us) {way} the tester's; each \
+             agent's clock has a beginning of its own"
+        )?;
     }
     for warning in &testbed.warnings {
         writeln!(out, "warning: {}", one_line(warning))?;

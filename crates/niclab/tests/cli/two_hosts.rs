@@ -245,9 +245,10 @@ fn every_experiment_runs_between_two_hosts_that_ssh_reaches() {
     wait_until("the agents end", || ended().iter().all(Vec::is_empty));
 }
 
-/// The machine had no time for the function in the trial that a point's rate comes from: no fault.
+/// The machine had no time for the function, or for the generator, in a trial: no fault.
 fn is_starved(sample: &Value) -> bool {
-    sample["reason"].as_str().is_some_and(|it| it.contains("processed no frame"))
+    let starved = ["processed no frame", "no frame was due"];
+    sample["reason"].as_str().is_some_and(|it| starved.iter().any(|words| it.contains(words)))
 }
 
 /// What was noted of the loads among samples.
@@ -322,7 +323,7 @@ fn frames_between_two_hosts_are_accounted_for_and_their_clocks_agree() {
 fn doctor_finds_the_other_end_of_the_cable_and_what_differs() {
     let name = "doctor_finds_the_other_end_of_the_cable_and_what_differs";
     let Some(hosts) = hosts(name, "doctor") else { return };
-    let _cores = cores();
+    let (_cores, scratch) = (cores(), scratch());
     let other = ["link", "add", "eth2", "type", "veth", "peer", "name", "eth3"];
     ip(&[&["-n", &hosts.device], &other[..]].concat()).unwrap();
     for link in ["eth2", "eth3"] {
@@ -340,10 +341,21 @@ fn doctor_finds_the_other_end_of_the_cable_and_what_differs() {
     let wrong = device.replace("eth1", "eth2");
     let both = ["doctor", "--tester", &tester, "--device", &wrong, "--device", &device];
     let ended = run(hosts.program(&both));
-    ended.with(5, &["linux:eth2: no frame came back"]);
+    ended.with(0, &[]);
     let message = ended.prose();
+    assert!(message.contains("no frame came back"), "{message}");
     assert!(message.contains("MTU is 9000 at the device and 1500 at the tester"), "{message}");
     assert!(message.contains("cable: 100 of 100 frames came back"), "{message}");
+    let lost = hosts.program(&["doctor", "--tester", &tester, "--device", &wrong]);
+    run(lost).with(5, &["linux:eth2: no frame came back"]);
+    let output = scratch.path().join("wrong");
+    let mut measured = hosts.program(&QUICK);
+    measured.args(["--tester", &tester, "--device", &wrong, "-o"]).arg(&output);
+    // 6: nothing was measured.
+    run(measured).with(6, &[]);
+    let samples = samples(&output);
+    let says_why = |sample: &Value| sample["reason"].to_string().contains("not cabled to each");
+    assert!(samples.iter().any(says_why), "{samples:#?}");
 }
 
 /// The variables of the kernel's driver tests name both hosts; addresses name the interfaces.
@@ -516,9 +528,10 @@ fn a_half_without_a_host_or_with_two_interfaces_is_refused() {
     for (tester, device, words) in [
         ("linux:eth0", "local=linux:eth1", "device `linux:eth0`: give its host: `local="),
         ("local=linux:eth0", "linux:eth1", "device `linux:eth1`: give its host: `local="),
-        ("local=linux:a,b", "local=linux:c", "interface a,b"),
+        ("local=linux:a,b", "local=linux:c", "a half has one interface, here `a`"),
         ("local=linux:no-such-0", "local=linux:no-such-1", "interface no-such-0 not found"),
         ("local=soft", "local=linux:eth0", "two hosts with soft"),
+        ("local=linux:eth0", "local=linux:eth0", "tester and device are one port"),
         ("local=linux-xdp:eth0", "local=linux:eth0", "niclab's sends by AF_PACKET"),
     ] {
         let refused = ["run", "frame-size", "--tester", tester, "--device", device];
