@@ -54,6 +54,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use niclab_nic::rule::Action;
 use niclab_probe::{Leftover, ProbeError};
@@ -101,6 +103,13 @@ const VETH_QUEUES_MAX: u32 = 16;
 
 /// Longest frame before the first setup says otherwise, bytes with FCS.
 const FRAME_LEN_DEFAULT: u16 = 1518;
+
+/// How long a carrier may take to come: the port at the other end may be a card of DPDK, which has
+/// its link when DPDK has started it.
+const CARRIER_MAX: Duration = Duration::from_secs(20);
+
+/// How often the carrier is looked for.
+const CARRIER_PAUSE: Duration = Duration::from_millis(10);
 
 /// The remedy for missing rights.
 pub(crate) const RIGHTS: &str = "run it as root (sudo); or let one group alone run the program \
@@ -224,7 +233,8 @@ fn interface_of(name: &str) -> Result<String, DeviceError> {
 }
 
 impl End {
-    /// An interface of this process's namespace, as it is; named by an address of its, too.
+    /// An interface of this process's namespace, as it is; an address of it names it, too. Its
+    /// carrier may take [`CARRIER_MAX`].
     fn named(name: &str) -> Result<End, DeviceError> {
         let name = &interface_of(name)?;
         let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
@@ -232,16 +242,31 @@ impl End {
             what: format!("interface {name}"),
             remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
         })?;
-        if !link.up {
-            return Err(DeviceError::Broken {
-                device: format!("interface {name}"),
-                reason: format!(
-                    "it is down or has no carrier; `ip link set {name} up`, check the \
-                    cable"
-                ),
-            });
+        let end = End { netns: NetNs::current(), link };
+        let link = end.wait_for_carrier(CARRIER_MAX)?;
+        Ok(End { link, ..end })
+    }
+
+    /// Waits for the carrier of the interface, at most so long. An interface that is switched off
+    /// gets none.
+    fn wait_for_carrier(&self, most: Duration) -> Result<Link, DeviceError> {
+        let begun = Instant::now();
+        loop {
+            let link = self.now()?;
+            if link.up {
+                return Ok(link);
+            }
+            if !link.is_on || begun.elapsed() >= most {
+                let name = &link.name;
+                return Err(DeviceError::Broken {
+                    device: format!("interface {name}"),
+                    reason: format!(
+                        "it is down or has no carrier; `ip link set {name} up`, check the cable"
+                    ),
+                });
+            }
+            thread::sleep(CARRIER_PAUSE);
         }
-        Ok(End { netns: NetNs::current(), link })
     }
 
     /// Carries out `work` in the end's namespace.
@@ -254,14 +279,18 @@ impl End {
         done.map_err(|e| refused(&format!("{what} {}", self.link.name), &e))
     }
 
-    /// The interface's counters now.
-    fn counters(&self) -> Result<LinkCounters, DeviceError> {
-        let link = self.within("reading the counters of", |link| link::find(&link.name))?;
-        let gone = || DeviceError::Broken {
+    /// The interface as the kernel describes it now.
+    fn now(&self) -> Result<Link, DeviceError> {
+        let link = self.within("looking up", |link| link::find(&link.name))?;
+        link.ok_or_else(|| DeviceError::Broken {
             device: format!("interface {}", self.link.name),
             reason: "it is gone".into(),
-        };
-        link.map(|link| link.counters).ok_or_else(gone)
+        })
+    }
+
+    /// The interface's counters now.
+    fn counters(&self) -> Result<LinkCounters, DeviceError> {
+        Ok(self.now()?.counters)
     }
 }
 
@@ -442,6 +471,7 @@ impl LinuxBed {
         plan: &Plan,
         far: &FarLink,
     ) -> Result<DeviceObservation, DeviceError> {
+        self.device.wait_for_carrier(CARRIER_MAX)?;
         let (mut observation, control) =
             self.with_frames(load, plan, |wire, load, plan| wire.serve(load, plan, far))?;
         observation.control = control;
