@@ -11,17 +11,31 @@ pub fn allowed() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
+/// Keeps the calling thread, and those that it starts from now on, to these of its cores.
+///
+/// # Errors
+/// [`DeviceError::Cores`] where it may use none of them.
+pub fn restrict(device: &str, cores: &[u32]) -> Result<(), DeviceError> {
+    let mut kept = CpuSet::new();
+    allowed().iter().filter(|core| cores.contains(core)).for_each(|core| kept.set(*core as usize));
+    sched_setaffinity(None, &kept).map_err(|_| too_few(device, 1, kept.count()))
+}
+
 /// The first `needed` cores that may be used.
 pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
     let mut cores = allowed();
     let available = cores.len() as u32;
     if available < needed {
-        let remedy = "give the process more (taskset, container limits) or use a larger machine";
-        let (device, remedy) = (device.to_owned(), remedy.to_owned());
-        return Err(DeviceError::Cores { device, needed, available, remedy });
+        return Err(too_few(device, needed, available));
     }
     cores.truncate(needed as usize);
     Ok(cores)
+}
+
+fn too_few(device: &str, needed: u32, available: u32) -> DeviceError {
+    let remedy = "give the process more (taskset, container limits) or use a larger machine";
+    let (device, remedy) = (device.to_owned(), remedy.to_owned());
+    DeviceError::Cores { device, needed, available, remedy }
 }
 
 /// The cores of a trial on two.

@@ -1,78 +1,139 @@
 //! The agent: opens a device of its host, and answers for it on standard output.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::cores::here;
 use super::files::KeptFiles;
 use super::name::is_remote;
-use super::protocol::{AgentAnswer, AgentRequest, Greeting, OpenDevice, Opened, VERSION};
+use super::output::QueuedOutput;
+use super::protocol::{
+    AgentAnswer, AgentRequest, Greeting, OpenDevice, Opened, SIGN, SIGN_EVERY, SILENCE_MAX, VERSION,
+};
+use crate::cores::restrict;
 use crate::face::{DeviceError, HostEnvironment, Testbed};
 use crate::two_hosts::{Caller, FarLink, RequestLine, write_line};
-
-/// How often the agent shows that it works on a request.
-const SIGN_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a trial may go on when nobody waits for its result any more.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// Answers the requests on standard input until it ends, or until `ended` says so. `environment`
-/// describes this host.
+/// How long the last answer may take to be read.
+const LAST_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Answers the requests on standard input until it ends, until nothing came for ten seconds, or
+/// until `ended` says so. `environment` describes this host.
 ///
-/// The device is closed then: its host is as it was. A trial under way may first come to its end,
+/// Then it closes the device: its host is as it was. A trial under way may first come to its end,
 /// for at most ten seconds.
 ///
 /// # Errors
 /// Of standard output; a request that cannot be read.
 pub fn serve(environment: impl Fn() -> HostEnvironment, ended: Receiver<()>) -> io::Result<()> {
-    let output = Arc::new(Mutex::new(io::stdout()));
-    write_line(&output, &Greeting { niclab_agent: VERSION.to_owned() })?;
+    let output = Arc::new(Mutex::new(QueuedOutput::start(io::stdout())));
+    write_line(&output, &Greeting { niclab_agent: VERSION.to_owned(), host: here() })?;
     let requests = Rc::new(requests(ended));
     let caller = Caller::new(Rc::clone(&requests), Arc::clone(&output));
     let far: FarLink = Rc::new(RefCell::new(caller));
     let mut agent = Agent { bed: None, files: KeptFiles::default(), far };
-    while let Ok(Some(request)) = requests.recv() {
+    while let Ok(request) = requests.recv() {
         let request = serde_json::from_str(&request?)?;
         let answer = while_signs(&output, || agent.answer(request, &environment))?;
         write_line(&output, &answer.unwrap_or_else(AgentAnswer::Refused))?;
     }
+    drop(agent);
+    output.lock().unwrap_or_else(PoisonError::into_inner).finish(LAST_ANSWER_MAX);
     Ok(())
 }
 
-/// The lines of standard input.
+/// The lines of standard input that are requests.
 fn requests(ended: Receiver<()>) -> Receiver<RequestLine> {
     let (sender, receiver) = channel();
-    let other = sender.clone();
+    let requests = Requests(Arc::new(Mutex::new(Some(sender))));
+    let (by_signal, by_silence) = (requests.clone(), requests.clone());
+    let silence = Silence::default();
+    let input = WatchedInput { input: io::stdin(), silence: silence.clone() };
     thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
-            if sender.send(Some(line)).is_err() {
-                break;
-            }
-        }
-        end(&sender);
+        let lines = BufReader::new(input).lines();
+        let mut lines = lines.filter(|line| !matches!(line, Ok(line) if line == SIGN));
+        while lines.next().is_some_and(|line| requests.add(line)) {}
+        requests.end();
     });
     thread::spawn(move || {
         if ended.recv().is_ok() {
-            end(&other);
+            by_signal.end();
         }
+    });
+    thread::spawn(move || {
+        silence.wait_for(SILENCE_MAX);
+        by_silence.end();
     });
     receiver
 }
 
-/// Lets the agent end, and ends the process where it does not.
-fn end(lines: &Sender<RequestLine>) {
-    let _ = lines.send(None);
-    thread::sleep(END_MAX);
-    process::exit(0);
+/// Where requests come from, until somebody ends them.
+#[derive(Clone)]
+struct Requests(Arc<Mutex<Option<Sender<RequestLine>>>>);
+
+impl Requests {
+    /// Adds a request; `false` where there are to be no more.
+    fn add(&self, line: RequestLine) -> bool {
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_some_and(|sender| sender.send(line).is_ok())
+    }
+
+    /// Disconnects whoever waits for requests, so that the agent ends; ends the process where the
+    /// agent does not.
+    fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        thread::sleep(END_MAX);
+        process::exit(0);
+    }
+}
+
+/// Signs of life that are missing. Whoever asks may be gone although the input has not ended, for
+/// example where its host has lost the network.
+///
+/// It counts periods in which this process ran, not time: signs that came while it was stopped are
+/// still to be read.
+#[derive(Clone, Default)]
+struct Silence(Arc<AtomicU32>);
+
+impl Silence {
+    fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns when the silence has lasted this long.
+    fn wait_for(&self, most: Duration) {
+        while SIGN_EVERY * self.0.fetch_add(1, Ordering::Relaxed) < most {
+            thread::sleep(SIGN_EVERY);
+        }
+    }
+}
+
+/// Input that ends the silence with each byte.
+struct WatchedInput<R> {
+    input: R,
+    silence: Silence,
+}
+
+impl<R: Read> Read for WatchedInput<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.silence.end();
+        Ok(read)
+    }
 }
 
 /// Works while another thread shows that it does.
-fn while_signs<T>(output: &Mutex<io::Stdout>, work: impl FnOnce() -> T) -> io::Result<T> {
+fn while_signs<T>(output: &Mutex<impl Write + Send>, work: impl FnOnce() -> T) -> io::Result<T> {
     let (done, waits) = channel::<()>();
     thread::scope(|scope| {
         thread::Builder::new().name("signs".to_owned()).spawn_scoped(scope, move || {
@@ -102,13 +163,16 @@ impl Agent {
 
     fn open(
         &mut self,
-        OpenDevice { name, role }: OpenDevice,
+        OpenDevice { name, role, cores }: OpenDevice,
         environment: &impl Fn() -> HostEnvironment,
     ) -> Result<AgentAnswer, DeviceError> {
         self.bed = None;
         if is_remote(&name) {
             let reason = "an agent opens devices of its own host alone".to_owned();
             return Err(DeviceError::BadName { text: name, reason });
+        }
+        if let Some(cores) = cores {
+            restrict(&name, &cores)?;
         }
         let environment = environment();
         let bed = crate::open_half(&name, role, Rc::clone(&self.far))?;

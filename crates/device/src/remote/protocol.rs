@@ -1,10 +1,31 @@
 //! The protocol between niclab and its agent on another host: one JSON document a line, each way.
 //!
-//! The agent greets first. Then niclab asks, and the agent answers each request with one line, in
-//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, so that silence
-//! means that the host or the connection is gone. It ends when its input ends.
+//! The agent greets first. Then niclab sends requests, and the agent answers each with one line, in
+//! order.
+//!
+//! Both sides give signs of life. The agent writes [`AgentAnswer::Working`] once a second while it
+//! works on a request. niclab writes the line `"here"` after each second in which it wrote nothing.
+//! If one side hears nothing for ten seconds, it takes the other one for gone. The agent ends then,
+//! and when its input ends.
+//!
+//! A trial of two hosts consists of these lines:
+//!
+//! | step | niclab | answer | of |
+//! |---|---|---|---|
+//! | 1 | [`AgentRequest::MeasureHalf`]: `Serve` | [`AgentAnswer::Notice`]: `Serving` | device |
+//! | 2 | [`AgentRequest::MeasureHalf`]: `Mark` | [`AgentAnswer::Half`]: `Marked` | tester |
+//! | 3 | [`AgentRequest::Signal`]: `Markers` | [`AgentAnswer::Notice`]: `Markers` | device |
+//! | 4 | [`AgentRequest::MeasureHalf`]: `Clock` | [`AgentAnswer::Half`]: `Clock` | tester |
+//! | 5 | [`AgentRequest::Signal`]: `Open` | [`AgentAnswer::Notice`]: `Opening` | device |
+//! | 6 | [`AgentRequest::MeasureHalf`]: `Offer` | [`AgentAnswer::Half`]: `Offered` | tester |
+//! | 7 | [`AgentRequest::Signal`]: `Finish` | [`AgentAnswer::Half`]: `Served` | device |
+//!
+//! If a step fails, step 7 follows at once. Before any other answer the device may write
+//! [`AgentAnswer::Ask`]. niclab then sends the tester [`AgentRequest::MeasureHalf`] with `Exchange`,
+//! and the device an [`AgentRequest::Far`] with the result.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +42,29 @@ use crate::two_hosts::{
 pub struct Greeting {
     /// Its version.
     pub niclab_agent: String,
+    /// The machine that it runs on.
+    #[serde(default)]
+    pub host: AgentHost,
 }
+
+/// The machine of an agent, and its part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentHost {
+    /// The kernel's number of its last boot: two agents with the same one are on one machine. Empty
+    /// where it is unknown.
+    pub boot_id: String,
+    /// The cores that the agent may use, ascending.
+    pub cores: Vec<u32>,
+}
+
+/// How often each side gives a sign of life where it has nothing else to write.
+pub(super) const SIGN_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the other side may be silent before it is taken for gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// The line by which niclab shows an agent that it is there.
+pub(super) const SIGN: &str = "\"here\"";
 
 /// The version that this program greets with, and asks for.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -56,6 +99,9 @@ pub struct OpenDevice {
     /// The part of a testbed that it is.
     #[serde(default)]
     pub role: Role,
+    /// The cores that the agent uses from now on; `None`: those that it has.
+    #[serde(default)]
+    pub cores: Option<Vec<u32>>,
 }
 
 /// A part of a file of the host that asks; the next part of the same file goes behind it.
@@ -73,11 +119,12 @@ pub struct FilePart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentAnswer {
-    /// To none: the agent still works on the request.
+    /// The agent still works on the request; its answer follows.
     Working,
-    /// To none: the device's half needs the tester.
+    /// A request of the device's half to the tester, before its answer.
     Ask(FarRequest),
-    /// To none, or to an [`AgentRequest::Signal`], while it carries out [`HalfTask::Serve`].
+    /// The first answer to [`HalfTask::Serve`], and the answer to each [`AgentRequest::Signal`] but
+    /// the last.
     Notice(ServeNotice),
     /// To [`AgentRequest::MeasureHalf`].
     Half(HalfObservation),
