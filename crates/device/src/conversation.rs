@@ -66,6 +66,13 @@ pub(crate) struct Counterpart<'a> {
     pub usual: &'static [&'static str],
 }
 
+/// A part of the input of the process.
+enum Input {
+    Bytes(Vec<u8>),
+    /// A line that is written from now on whenever nothing else was written for this long.
+    Sign(Vec<u8>, Duration),
+}
+
 /// The process while it runs; ended and reaped with this value.
 pub(crate) struct Conversation {
     device: String,
@@ -73,7 +80,7 @@ pub(crate) struct Conversation {
     child: Child,
     /// Bytes for its standard input, which a thread writes: a process that reads nothing must not
     /// stop this one.
-    input: Option<Sender<Vec<u8>>>,
+    input: Option<Sender<Input>>,
     answers: Option<Receiver<io::Result<String>>>,
     messages: Arc<Mutex<VecDeque<String>>>,
     readers: Vec<JoinHandle<()>>,
@@ -122,7 +129,15 @@ impl Conversation {
     /// is the error.
     pub(crate) fn write(&mut self, bytes: Vec<u8>) {
         if let Some(input) = &self.input {
-            let _ = input.send(bytes);
+            let _ = input.send(Input::Bytes(bytes));
+        }
+    }
+
+    /// Writes this line from now on whenever nothing else was written for that long, whatever the
+    /// calling thread does: a sign of life for the process.
+    pub(crate) fn give_signs(&mut self, line: &str, every: Duration) {
+        if let Some(input) = &self.input {
+            let _ = input.send(Input::Sign(format!("{line}\n").into_bytes(), every));
         }
     }
 
@@ -234,9 +249,19 @@ impl Drop for Conversation {
 }
 
 /// Writes to the process until nothing more is to be written, or it has ended.
-fn write_all(mut stdin: ChildStdin, writes: &Receiver<Vec<u8>>) {
-    while let Ok(bytes) = writes.recv() {
-        if stdin.write_all(&bytes).is_err() {
+fn write_all(mut stdin: ChildStdin, parts: &Receiver<Input>) {
+    let mut sign = (Vec::new(), Duration::MAX);
+    loop {
+        let written = match parts.recv_timeout(sign.1) {
+            Ok(Input::Bytes(bytes)) => stdin.write_all(&bytes),
+            Ok(Input::Sign(line, every)) => {
+                sign = (line, every);
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => stdin.write_all(&sign.0),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if written.is_err() {
             return;
         }
     }
@@ -334,6 +359,13 @@ mod tests {
         assert_eq!(counts.receive::<u32>(long).unwrap(), 4 << 20);
         counts.send(&7).unwrap();
         assert_eq!(counts.receive::<u32>(long).unwrap(), 7);
+    }
+
+    #[test]
+    fn signs_are_given_whatever_the_caller_does() {
+        let mut hears = start("sh", &["-c", "read a; read b; read c; echo \"[$a, $b, $c]\"; cat"]);
+        hears.give_signs("7", Duration::from_millis(1));
+        assert_eq!(hears.receive::<[u32; 3]>(Duration::from_secs(30)).unwrap(), [7; 3]);
     }
 
     #[test]

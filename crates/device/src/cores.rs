@@ -11,24 +11,14 @@ pub fn allowed() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
-/// Leaves these cores to somebody else: the calling thread, and those that it starts, use them no
-/// more.
+/// Keeps the calling thread, and those that it starts from now on, to these of its cores.
 ///
 /// # Errors
-/// [`DeviceError::Cores`]: there are no others.
-pub fn leave(device: &str, to_others: &[u32]) -> Result<(), DeviceError> {
-    let own: Vec<u32> = allowed().into_iter().filter(|core| !to_others.contains(core)).collect();
-    if own.is_empty() {
-        let remedy = "tester and device are on one machine and need a core each: give the \
-                      processes more (taskset, container limits), or use a larger machine";
-        let (device, remedy) = (device.to_owned(), remedy.to_owned());
-        return Err(DeviceError::Cores { device, needed: 1, available: 0, remedy });
-    }
-    let mut set = CpuSet::new();
-    own.iter().for_each(|core| set.set(*core as usize));
-    // Where that is not allowed, both share a core, and the stall watch shows it.
-    let _ = sched_setaffinity(None, &set);
-    Ok(())
+/// [`DeviceError::Cores`] where it may use none of them.
+pub fn restrict(device: &str, cores: &[u32]) -> Result<(), DeviceError> {
+    let mut kept = CpuSet::new();
+    allowed().iter().filter(|core| cores.contains(core)).for_each(|core| kept.set(*core as usize));
+    sched_setaffinity(None, &kept).map_err(|_| too_few(device, 1, kept.count()))
 }
 
 /// The first `needed` cores that may be used.
@@ -36,12 +26,16 @@ pub fn take(device: &str, needed: u32) -> Result<Vec<u32>, DeviceError> {
     let mut cores = allowed();
     let available = cores.len() as u32;
     if available < needed {
-        let remedy = "give the process more (taskset, container limits) or use a larger machine";
-        let (device, remedy) = (device.to_owned(), remedy.to_owned());
-        return Err(DeviceError::Cores { device, needed, available, remedy });
+        return Err(too_few(device, needed, available));
     }
     cores.truncate(needed as usize);
     Ok(cores)
+}
+
+fn too_few(device: &str, needed: u32, available: u32) -> DeviceError {
+    let remedy = "give the process more (taskset, container limits) or use a larger machine";
+    let (device, remedy) = (device.to_owned(), remedy.to_owned());
+    DeviceError::Cores { device, needed, available, remedy }
 }
 
 /// The cores of a trial on two.

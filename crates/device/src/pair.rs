@@ -6,6 +6,7 @@
 //! their counters are laid side by side.
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +22,9 @@ use niclab_packet::size::FCS_LEN;
 use crate::Load;
 use crate::cores::Pinned;
 use crate::face::DeviceError;
-use crate::two_hosts::{DeviceObservation, FarHost, Marker, SeenMarker, ServeNotice, ServeSignal};
+use crate::two_hosts::{
+    DeviceObservation, FarHost, Marker, STALLS_MAX, SeenMarker, ServeNotice, ServeSignal,
+};
 
 /// Share of time without a frame under saturation above which the generator was the limit.
 const IDLE_RATIO_MAX: f64 = 0.02;
@@ -276,32 +279,14 @@ impl Trial<'_> {
         stages: Vec<Stage<'_>>,
         plan: Option<PlanThread<'_>>,
     ) -> Result<LoadObservation, DeviceError> {
-        let phase = Phase::default();
-        let outcome = thread::scope(|scope| {
-            let _end = EndOnDrop(&phase);
-            let mut edges = StageControl::start(scope, &phase, stages)?;
-            let planned = match plan {
-                None => None,
-                Some(plan) => {
-                    let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
-                    Some(named.spawn_scoped(scope, move || plan.serve(phase))?)
-                }
-            };
+        let (driven, seen) = self.with_threads(&Phase::default(), (stages, plan), |edges| {
             let _pinned = self.core.map(Pinned::to);
-            edges.wait();
-            let driven = catch_unwind(AssertUnwindSafe(|| {
-                drive(self.load, self.depth, outlet, &mut *inlet, &mut edges)
-            }));
-            edges.stop();
-            // Without this, its panic would be one of this thread.
-            let served = planned.map_or(Ok(()), ScopedJoinHandle::join);
-            Ok((driven, edges.seen, served))
-        });
-        let (driven, seen, served) = outcome.map_err(|error| self.no_thread(&error))?;
+            catch_unwind(AssertUnwindSafe(|| {
+                drive(self.load, self.depth, outlet, &mut *inlet, edges)
+            }))
+        })?;
         let driven = driven
             .map_err(|panic| self.broken(format!("the tester panicked: {}", text_of(&*panic))))?;
-        served.map_err(|panic| self.broken(format!("the plan panicked: {}", text_of(&*panic))))?;
-        let seen = seen.ok_or_else(|| self.stopped())?;
         let mut observation = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
         seen.enter(&mut observation);
         count_late(&mut observation, inlet);
@@ -322,26 +307,39 @@ impl Trial<'_> {
         link: &mut dyn FarHost,
     ) -> Result<DeviceObservation, DeviceError> {
         let phase = Phase { now: AtomicU8::new(ALIGN), ..Phase::default() };
+        let (followed, seen) = self.with_threads(&phase, (stages, plan), |edges| {
+            edges.follow(self.load, self.depth, link)
+        })?;
+        followed.map(|()| seen.observation())
+    }
+
+    /// Lets the stages and a plan work on threads of their own while `work` runs on this one.
+    fn with_threads<T>(
+        &self,
+        phase: &Phase,
+        (stages, plan): (Vec<Stage<'_>>, Option<PlanThread<'_>>),
+        work: impl FnOnce(&mut StageControl<'_>) -> T,
+    ) -> Result<(T, StageTally), DeviceError> {
         let outcome = thread::scope(|scope| {
-            let _end = EndOnDrop(&phase);
-            let mut edges = StageControl::start(scope, &phase, stages)?;
+            let _end = EndOnDrop(phase);
+            let mut edges = StageControl::start(scope, phase, stages)?;
             let planned = match plan {
                 None => None,
                 Some(plan) => {
-                    let (named, phase) = (Builder::new().name("control".to_owned()), &phase);
+                    let named = Builder::new().name("control".to_owned());
                     Some(named.spawn_scoped(scope, move || plan.serve(phase))?)
                 }
             };
             edges.wait();
-            let followed = edges.follow(self.load, self.depth, link);
+            let done = work(&mut edges);
             edges.stop();
+            // Without this, its panic would be one of this thread.
             let served = planned.map_or(Ok(()), ScopedJoinHandle::join);
-            Ok((followed, edges.seen, served))
+            Ok((done, edges.seen, served))
         });
-        let (followed, seen, served) = outcome.map_err(|error| self.no_thread(&error))?;
+        let (done, seen, served) = outcome.map_err(|error| self.no_thread(&error))?;
         served.map_err(|panic| self.broken(format!("the plan panicked: {}", text_of(&*panic))))?;
-        followed?;
-        Ok(seen.ok_or_else(|| self.stopped())?.observation())
+        Ok((done, seen.ok_or_else(|| self.stopped())?))
     }
 
     /// Lets `stage` work alone for as long as the load lasts: its frames come out of nothing.
@@ -669,7 +667,7 @@ impl StageTally {
     fn observation(self) -> DeviceObservation {
         DeviceObservation {
             stalls: self.stalls.sum(),
-            each_stall_ns: self.stalls.kept().to_vec(),
+            each_stall_ns: longest(self.stalls.kept()),
             idle_ratio: self.idle_ratio(),
             busy_ns: self.idle_ratio().map(|_| self.busy_ns),
             missed: self.missed,
@@ -690,6 +688,16 @@ impl StageTally {
         observation.rx_missed = (observation.rx_missed + self.missed).min(observation.lost);
         observation.device = Some(PortCounters { rx_missed, ..self.counters });
     }
+}
+
+/// As many stalls as another host is sent.
+fn longest(stalls: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut stalls = stalls.to_vec();
+    if stalls.len() > STALLS_MAX {
+        stalls.sort_unstable_by_key(|(_, length_ns)| Reverse(*length_ns));
+        stalls.truncate(STALLS_MAX);
+    }
+    stalls
 }
 
 /// A stage's thread: polls until the trial is over.

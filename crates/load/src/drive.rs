@@ -355,7 +355,7 @@ pub(crate) fn mark_disturbed(
     covered_ns: u64,
 ) {
     for &(start_ns, length_ns) in stalls.iter().filter(|&&(_, length)| length > covered_ns) {
-        let end_ns = start_ns + length_ns;
+        let end_ns = start_ns.saturating_add(length_ns);
         let Some(end) = end_ns.checked_sub(counted.from_ns) else { continue };
         let first = start_ns.saturating_sub(counted.from_ns) / SLICE_NS;
         for slice in slices.iter_mut().skip(first as usize).take_while(|s| s.start_ns <= end) {

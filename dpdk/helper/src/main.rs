@@ -51,7 +51,7 @@ fn serve() -> io::Result<()> {
     let caller = Caller::new(Rc::clone(&questions), Arc::clone(&output));
     let far: FarLink = Rc::new(RefCell::new(caller));
     let mut bed = None;
-    while let Ok(Some(question)) = questions.recv() {
+    while let Ok(question) = questions.recv() {
         let request = serde_json::from_str(&question?)?;
         let answer = answer(&mut bed, request, &far).unwrap_or_else(Answer::Refused);
         write_line(&output, &answer)?;
@@ -65,7 +65,7 @@ fn questions() -> Receiver<RequestLine> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if sender.send(Some(line)).is_err() {
+            if sender.send(line).is_err() {
                 break;
             }
         }
@@ -79,30 +79,31 @@ fn answer(
     request: Request,
     far: &FarLink,
 ) -> Result<Answer, DeviceError> {
-    let broken =
-        |reason: &str| DeviceError::Broken { device: "dpdk".into(), reason: reason.into() };
-    let opened = match request {
+    match request {
         Request::Open(open) => {
             let opened: Box<dyn Testbed> = match open.role {
                 Role::Tester => Box::new(DpdkTester::open(&open)?),
                 Role::Whole | Role::Device => Box::new(DpdkBed::open(&open, Rc::clone(far))?),
             };
-            return Ok(Answer::Opened(bed.insert(opened).about().clone()));
+            Ok(Answer::Opened(bed.insert(opened).about().clone()))
         }
-        Request::Far(_) | Request::Signal(_) => {
-            return Err(broken("an answer or a signal that nobody waits for"));
-        }
-        _ => bed.as_mut().ok_or_else(|| broken("asked before it was opened"))?,
-    };
-    match request {
-        Request::Setup(setup) => opened.setup(&setup).map(Answer::Ready),
+        Request::Setup(setup) => opened(bed)?.setup(&setup).map(Answer::Ready),
         Request::Measure(task) => {
-            opened.measure(&task).map(|observation| Answer::Observed(Box::new(observation)))
+            let observation = opened(bed)?.measure(&task)?;
+            Ok(Answer::Observed(Box::new(observation)))
         }
-        Request::TryRules(cases) => opened.try_rules(&cases).map(Answer::Tried),
-        Request::MeasureHalf(task) => opened.measure_half(&task).map(Answer::Half),
-        Request::Open(_) | Request::Far(_) | Request::Signal(_) => {
-            Err(broken("asked out of order"))
+        Request::TryRules(cases) => opened(bed)?.try_rules(&cases).map(Answer::Tried),
+        Request::MeasureHalf(task) => opened(bed)?.measure_half(&task).map(Answer::Half),
+        Request::Far(_) | Request::Signal(_) => {
+            Err(broken("an answer or a signal that nobody waits for"))
         }
     }
+}
+
+fn opened(bed: &mut Option<Box<dyn Testbed>>) -> Result<&mut Box<dyn Testbed>, DeviceError> {
+    bed.as_mut().ok_or_else(|| broken("asked before it was opened"))
+}
+
+fn broken(reason: &str) -> DeviceError {
+    DeviceError::Broken { device: "dpdk".into(), reason: reason.into() }
 }

@@ -110,15 +110,13 @@ impl DpdkTester {
         load: &Load,
         start_ns: u64,
         depth: u32,
-    ) -> Result<HalfObservation, DeviceError> {
+    ) -> Result<TesterObservation, DeviceError> {
         self.ends()?.drain();
         let before = self.port.stats().map_err(|refusal| self.broken(refusal))?;
-        let Some((load, opened_ns)) = self.ends()?.offer(load, start_ns, depth)? else {
-            return Ok(HalfObservation::TooLate);
-        };
+        let (load, opened_ns) = self.ends()?.offer(load, start_ns, depth)?;
         let after = self.port.stats().map_err(|refusal| self.broken(refusal))?;
         let sink_missed = after.rx_missed + after.rx_no_buffer;
-        Ok(HalfObservation::Offered(Box::new(TesterObservation {
+        Ok(TesterObservation {
             load,
             opened_ns,
             sink_missed: sink_missed.saturating_sub(before.rx_missed + before.rx_no_buffer),
@@ -127,7 +125,7 @@ impl DpdkTester {
                 tx_frames: after.tx_frames.saturating_sub(before.tx_frames),
                 ..InterfaceCounts::default()
             },
-        })))
+        })
     }
 }
 
@@ -152,7 +150,10 @@ impl Testbed for DpdkTester {
 
     fn measure_half(&mut self, task: &HalfTask) -> Result<HalfObservation, DeviceError> {
         match task {
-            HalfTask::Offer { load, start_ns, depth } => self.offer(load, *start_ns, *depth),
+            HalfTask::Offer { load, start_ns, depth } => {
+                let offered = self.offer(load, *start_ns, *depth)?;
+                Ok(HalfObservation::Offered(Box::new(offered)))
+            }
             HalfTask::Mark { count } => {
                 wait_for_link(&self.port).map_err(|refusal| self.broken(refusal))?;
                 let mut next = self.next;

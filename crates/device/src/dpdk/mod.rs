@@ -73,7 +73,7 @@ const GRACE: Duration = Duration::from_secs(1);
 struct DpdkBed {
     about: DeviceInfo,
     process: Process,
-    /// The host with the tester, where that is another one.
+    /// The connection to the tester's host; `None` where the tester is in this process.
     far: Option<FarLink>,
     /// Rules of the set-up.
     rules: u32,
@@ -115,7 +115,7 @@ fn greet(
     }
 }
 
-/// What is asked to open a device.
+/// The request that opens a device: DPDK's arguments, and the cores that this process may use.
 fn question(name: &str, role: Role) -> Result<Open, DeviceError> {
     let arguments = arguments(name)?;
     cores::take(name, if role == Role::Whole { 2 } else { 1 })?;
@@ -158,7 +158,7 @@ fn absent(what: String) -> DeviceError {
 }
 
 impl DpdkBed {
-    /// Asks the process, whose work may need the tester of another host.
+    /// Asks the process. While it works it may ask the tester on the other host.
     fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer, DeviceError> {
         let mut answer = self.process.ask(request, timeout)?;
         loop {
@@ -171,8 +171,8 @@ impl DpdkBed {
         }
     }
 
-    /// Hands the signals of the host with the tester on to the process that serves it, and the
-    /// notices back.
+    /// Passes the signals of the tester's host to the process, and its notices back, until it has
+    /// served the load.
     fn serve(
         &mut self,
         mut answer: Answer,
@@ -183,7 +183,7 @@ impl DpdkBed {
                 None => return Err(self.process.confused(&Answer::Notice(notice))),
                 Some(far) => next_signal(&mut *far.borrow_mut(), notice),
             };
-            // Without the other host, nobody ends what the process does.
+            // Without the tester's host, nothing else ends the trial of the process.
             let signal =
                 signal.inspect_err(|_| drop(self.process.conversation.fail("is ended")))?;
             answer = self.ask(&Request::Signal(signal), timeout)?;
@@ -194,7 +194,7 @@ impl DpdkBed {
         }
     }
 
-    /// How long a load and the operations of a plan may take.
+    /// The longest time that a load and the operations of a plan may take.
     fn timeout(&self, load: Option<&Load>, plan: Option<&RulesPlan>) -> Duration {
         let offered_ns = load.map_or(0, |load| load.warmup_ns.saturating_add(load.duration_ns));
         // The rules of the set-up may have to be created anew, behind a proof.
@@ -208,7 +208,7 @@ impl DpdkBed {
     }
 }
 
-/// Tells the host with the tester, and waits for what it asks for next.
+/// Sends a notice to the tester's host, and waits for its next signal.
 fn next_signal(far: &mut dyn FarHost, notice: ServeNotice) -> Result<ServeSignal, DeviceError> {
     far.tell(notice)?;
     loop {

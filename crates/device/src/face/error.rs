@@ -72,6 +72,9 @@ pub enum DeviceError {
         /// The field and what would be right.
         reason: String,
     },
+    /// The tester was not ready when its load was to begin. The same load may begin later.
+    #[error("the tester was not ready when its load was to begin; repeat the trial")]
+    TooLate,
     /// The connection to the device broke during a trial. The device may work after another set-up.
     #[error("{device} was interrupted: {reason}")]
     Interrupted {

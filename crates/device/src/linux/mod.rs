@@ -109,9 +109,12 @@ const VETH_QUEUES_MAX: u32 = 16;
 /// Longest frame before the first setup says otherwise, bytes with FCS.
 const FRAME_LEN_DEFAULT: u16 = 1518;
 
-/// How long the link of half a testbed is waited for, and the pause between two looks.
-const LINK_MAX: Duration = Duration::from_secs(10);
-const LINK_PAUSE: Duration = Duration::from_millis(50);
+/// How long a carrier may take to come: the port at the other end may be a card of DPDK, which has
+/// its link when DPDK has started it.
+const CARRIER_MAX: Duration = Duration::from_secs(20);
+
+/// How often the carrier is looked for.
+const CARRIER_PAUSE: Duration = Duration::from_millis(10);
 
 /// The remedy for missing rights.
 pub(crate) const RIGHTS: &str = "run it as root (sudo); or let one group alone run the program \
@@ -185,7 +188,7 @@ impl LinuxBed {
                 (Some(made.0), made.1)
             }
             Ends::Named { tester, device } => (Some(End::named(tester)?), End::named(device)?),
-            Ends::Alone(device) => (None, End::of_half(device)?),
+            Ends::Alone(device) => (None, End::named(device)?),
         };
         let stamping = match &tester {
             Some(tester) => Stamping::take(tester, stamps)?,
@@ -242,31 +245,31 @@ fn interface_of(name: &str) -> Result<String, DeviceError> {
 }
 
 impl End {
-    /// An interface of this process's namespace, as it is; named by an address of its, too.
+    /// An interface of this process's namespace, as it is; an address of it names it, too. Its
+    /// carrier may take [`CARRIER_MAX`].
     fn named(name: &str) -> Result<End, DeviceError> {
-        End::named_within(name, Duration::ZERO)
-    }
-
-    /// The interface of half a testbed. The other half may just have started its port, so the link
-    /// is waited for.
-    fn of_half(name: &str) -> Result<End, DeviceError> {
-        End::named_within(name, LINK_MAX)
-    }
-
-    /// An interface that is switched on and has a link at latest after so long.
-    fn named_within(name: &str, most: Duration) -> Result<End, DeviceError> {
         let name = &interface_of(name)?;
+        let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
+        let link = link.ok_or_else(|| DeviceError::Absent {
+            what: format!("interface {name}"),
+            remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
+        })?;
+        let end = End { netns: NetNs::current(), link };
+        let link = end.wait_for_carrier(CARRIER_MAX)?;
+        Ok(End { link, ..end })
+    }
+
+    /// Waits for the carrier of the interface, at most so long. An interface that is switched off
+    /// gets none.
+    fn wait_for_carrier(&self, most: Duration) -> Result<Link, DeviceError> {
         let begun = Instant::now();
         loop {
-            let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
-            let link = link.ok_or_else(|| DeviceError::Absent {
-                what: format!("interface {name}"),
-                remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
-            })?;
+            let link = self.now()?;
             if link.up {
-                return Ok(End { netns: NetNs::current(), link });
+                return Ok(link);
             }
             if !link.is_on || begun.elapsed() >= most {
+                let name = &link.name;
                 let (why, remedy) = match link.is_on {
                     false => ("is down", format!("`ip link set {name} up`")),
                     true => ("has no carrier", "check the cable and the other end".to_owned()),
@@ -276,7 +279,7 @@ impl End {
                     reason: format!("it {why}; {remedy}"),
                 });
             }
-            thread::sleep(LINK_PAUSE);
+            thread::sleep(CARRIER_PAUSE);
         }
     }
 
@@ -290,14 +293,18 @@ impl End {
         done.map_err(|e| refused(&format!("{what} {}", self.link.name), &e))
     }
 
-    /// The interface's counters now.
-    fn counters(&self) -> Result<LinkCounters, DeviceError> {
-        let link = self.within("reading the counters of", |link| link::find(&link.name))?;
-        let gone = || DeviceError::Broken {
+    /// The interface as the kernel describes it now.
+    fn now(&self) -> Result<Link, DeviceError> {
+        let link = self.within("looking up", |link| link::find(&link.name))?;
+        link.ok_or_else(|| DeviceError::Broken {
             device: format!("interface {}", self.link.name),
             reason: "it is gone".into(),
-        };
-        link.map(|link| link.counters).ok_or_else(gone)
+        })
+    }
+
+    /// The interface's counters now.
+    fn counters(&self) -> Result<LinkCounters, DeviceError> {
+        Ok(self.now()?.counters)
     }
 }
 
@@ -479,6 +486,7 @@ impl LinuxBed {
         plan: &Plan,
         far: &FarLink,
     ) -> Result<DeviceObservation, DeviceError> {
+        self.device.wait_for_carrier(CARRIER_MAX)?;
         let (mut observation, control) =
             self.with_frames(load, plan, |wire, load, plan| wire.serve(load, plan, far))?;
         observation.control = control;

@@ -43,7 +43,7 @@ impl LinuxTester {
             return Err(DeviceError::lacks(what));
         }
         let core = Cores::alone(name)?.tester;
-        let end = End::of_half(&interface)?;
+        let end = End::named(&interface)?;
         let stamping = Stamping::take(&end, stamps)?;
         let shape = (FRAME_LEN_DEFAULT, false);
         let rings = TesterRings::open(&end, shape, stamps)?;
@@ -76,9 +76,7 @@ impl LinuxTester {
         self.rings.drain()?;
         let before = self.end.counters()?;
         self.rings.outlet.begin_stamps(load);
-        let Some((mut offered, opened_ns)) = self.ends().offer(load, start_ns, depth)? else {
-            return Ok(HalfObservation::TooLate);
-        };
+        let (mut offered, opened_ns) = self.ends().offer(load, start_ns, depth)?;
         offered.stamped = self.rings.end_stamps(load)?;
         let sink = self.rings.inlet.counters();
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;

@@ -147,8 +147,8 @@ fn plan_core(plan: &RulesPlan, used: usize) -> Result<Option<u32>, DeviceError> 
         ControlCore::Distinct => match cores::allowed().get(used) {
             Some(core) => Ok(Some(*core)),
             None => Err(DeviceError::lacks(match used {
-                1 => "a core beside the function's: there is none",
-                _ => "a core beside the tester's and the function's: there is none",
+                1 => "a core beside the function's: this process may use no more",
+                _ => "a core beside the tester's and the function's: this process may use no more",
             })),
         },
     }

@@ -4,7 +4,12 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
 
+use super::link;
+use super::netns::NetNs;
+use super::{CARRIER_MAX, End};
 use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
@@ -367,4 +372,37 @@ fn namespaces(process: u32) -> Vec<String> {
     let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let names = targets.filter_map(|target| target.to_str().map(String::from));
     names.filter(|name| name.starts_with("net:[")).collect()
+}
+
+/// The carrier of an interface comes when the other end is switched on.
+#[test]
+fn an_interface_waits_for_a_carrier_that_comes_later() {
+    let Some(_cores) = cores("an_interface_waits_for_a_carrier_that_comes_later") else { return };
+    let (near_ns, far_ns) = (NetNs::anonymous().unwrap(), NetNs::anonymous().unwrap());
+    let far_fd = far_ns.fd().unwrap();
+    near_ns.within(|| link::make_pair("near", "far", far_fd, (1500, 1))).unwrap().unwrap();
+    let link = near_ns.within(|| link::find("near")).unwrap().unwrap().unwrap();
+    assert!(link.is_on && !link.up, "{link:?}");
+    let end = End { netns: near_ns, link };
+    let error = end.wait_for_carrier(Duration::from_millis(50)).unwrap_err().to_string();
+    let expected = "interface near failed: it has no carrier; check the cable and the other end";
+    assert_eq!(error, expected);
+    let later = Duration::from_millis(300);
+    let begun = Instant::now();
+    scope(|scope| {
+        let end = &end;
+        let waits =
+            scope.spawn(move || end.netns.within(|| End::named("near").map(|end| end.link.up)));
+        sleep(later);
+        far_ns.within(|| link::switch_on("far")).unwrap().unwrap();
+        assert_eq!(waits.join().unwrap().unwrap(), Ok(true));
+    });
+    assert!(begun.elapsed() >= later);
+    // It is off: nothing comes.
+    let off = far_ns.within(|| Command::new("ip").args(["link", "set", "far", "down"]).status());
+    assert!(off.unwrap().unwrap().success());
+    let begun = Instant::now();
+    let refused = far_ns.within(|| End::named("far").map(|end| end.link.up)).unwrap();
+    assert!(refused.unwrap_err().to_string().contains("it is down"));
+    assert!(begun.elapsed() < CARRIER_MAX / 2);
 }

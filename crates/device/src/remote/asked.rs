@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::files::SentFiles;
 use super::name::{AgentPlace, Name};
-use super::protocol::{AgentAnswer, AgentRequest, OpenDevice, Opened, SILENCE_MAX, TakenCores};
+use super::protocol::{
+    AgentAnswer, AgentHost, AgentRequest, OpenDevice, Opened, SIGN, SIGN_EVERY, SILENCE_MAX,
+};
 use super::start::{AgentStart, start};
 use crate::conversation::{Conversation, excerpt};
 use crate::face::{DeviceError, DeviceInfo, Fact, HostEnvironment};
@@ -17,109 +19,105 @@ pub(super) struct AskedDevice {
     name: Name,
     role: Role,
     start: AgentStart,
+    /// The machine of its agent.
+    pub host: AgentHost,
+    /// The cores that its agent is to use; `None`: all that it may.
+    pub cores: Option<Vec<u32>>,
     pub about: DeviceInfo,
     /// `None` when the agent has failed: the next set-up starts another one.
     agent: Option<Conversation>,
     /// Files that the agent has a copy of.
     sent: SentFiles,
-    /// The machine that it runs on.
-    machine: String,
-    /// The cores of the other half, of whatever machine.
-    others: Option<TakenCores>,
 }
 
 impl AskedDevice {
-    /// Starts the agent of a device, and has it open the device. Where the other half of a testbed
-    /// is on the same machine, its cores are left alone.
-    pub(super) fn open(
+    /// Starts the agent of a device, which is to be opened next.
+    pub(super) fn start(
         text: &str,
         (name, role): (Name, Role),
         start: &AgentStart,
-        others: Option<TakenCores>,
     ) -> Result<AskedDevice, DeviceError> {
         let mut device = AskedDevice {
             text: text.to_owned(),
             name,
             role,
             start: start.clone(),
+            host: AgentHost::default(),
+            cores: None,
             about: DeviceInfo::default(),
             agent: None,
             sent: SentFiles::default(),
-            machine: String::new(),
-            others,
         };
         device.connect()?;
         Ok(device)
     }
 
-    /// Starts an agent, and has it open the device.
     fn connect(&mut self) -> Result<(), DeviceError> {
         (self.agent, self.sent) = (None, SentFiles::default());
-        self.agent = Some(start(&self.text, &self.name.place, &self.start)?);
-        let Opened { about, environment, machine } =
-            match self.ask(&AgentRequest::Open(OpenDevice {
-                name: self.name.device.clone(),
-                role: self.role,
-                others: self.others.clone(),
-            }))? {
-                AgentAnswer::Opened(opened) => *opened,
-                other => return Err(self.confused(&other)),
-            };
+        let (mut agent, host) = start(&self.text, &self.name.place, &self.start)?;
+        agent.give_signs(SIGN, SIGN_EVERY);
+        (self.agent, self.host) = (Some(agent), host);
+        Ok(())
+    }
+
+    /// Has the agent open the device.
+    pub(super) fn open(&mut self) -> Result<(), DeviceError> {
+        open_at_once(&mut [self])
+    }
+
+    fn ask_to_open(&mut self) -> Result<(), DeviceError> {
+        self.send(&AgentRequest::Open(OpenDevice {
+            name: self.name.device.clone(),
+            role: self.role,
+            cores: self.cores.clone(),
+        }))
+    }
+
+    /// Takes the agent's description of the device that it has opened.
+    fn opened(&mut self) -> Result<(), DeviceError> {
+        let Opened { about, environment } = match self.answer()? {
+            AgentAnswer::Opened(opened) => *opened,
+            other => return Err(self.confused(&other)),
+        };
         let mut about = DeviceInfo { name: self.text.clone(), ..about };
         let place = self.name.place.to_string();
         about.facts.insert(0, Fact { name: "host".into(), value: place.clone() });
         if self.name.place != AgentPlace::Here {
             about.environments.push(HostEnvironment { place, ..environment });
         }
-        (self.about, self.machine) = (about, machine);
+        self.about = about;
         Ok(())
-    }
-
-    /// The cores that it has, for the other half.
-    pub(super) fn taken(&self) -> TakenCores {
-        let cores = self.about.places.iter().filter_map(|place| place.core).collect();
-        TakenCores { machine: self.machine.clone(), cores }
-    }
-
-    /// Shows the agent that somebody waits for its work, if it does any. Where it has ended, the
-    /// next request tells.
-    pub(super) fn show_waiting(&mut self) {
-        if let Some(agent) = &mut self.agent {
-            let _ = agent.send(&AgentRequest::Waiting);
-        }
     }
 
     /// Starts another agent in the place of one that has failed.
     pub(super) fn reconnect(&mut self) -> Result<(), DeviceError> {
-        match self.agent {
-            Some(_) => Ok(()),
-            None => self.connect().map_err(interrupted),
-        }
+        reconnect([self])
     }
 
     /// Asks, and waits for the answer as long as the agent shows that it works on it.
     pub(super) fn ask(&mut self, request: &AgentRequest) -> Result<AgentAnswer, DeviceError> {
-        self.ask_beside(request, || {})
+        self.send(request)?;
+        self.answer()
     }
 
-    /// The same, and calls `beside` each time that the agent shows that it works.
-    pub(super) fn ask_beside(
-        &mut self,
-        request: &AgentRequest,
-        beside: impl FnMut(),
-    ) -> Result<AgentAnswer, DeviceError> {
-        let answer = match &mut self.agent {
-            Some(agent) => agent.send(request).and_then(|()| answer(agent, beside)),
-            None => Err(self.gone()),
-        };
-        match answer {
+    fn send(&mut self, request: &AgentRequest) -> Result<(), DeviceError> {
+        let Some(agent) = &mut self.agent else { return Err(self.gone()) };
+        agent.send(request).map_err(|error| self.lost(error))
+    }
+
+    fn answer(&mut self) -> Result<AgentAnswer, DeviceError> {
+        let Some(agent) = &mut self.agent else { return Err(self.gone()) };
+        match answer(agent) {
             Ok(AgentAnswer::Refused(error)) => Err(self.located(error)),
             Ok(answer) => Ok(answer),
-            Err(error) => {
-                self.agent = None;
-                Err(interrupted(error))
-            }
+            Err(error) => Err(self.lost(error)),
         }
+    }
+
+    /// The agent is gone; the next set-up starts another one.
+    fn lost(&mut self, error: DeviceError) -> DeviceError {
+        self.agent = None;
+        interrupted(error)
     }
 
     /// Hands over the files that the agent does not have.
@@ -141,13 +139,18 @@ impl AskedDevice {
         DeviceError::Interrupted { device: self.text.clone(), reason }
     }
 
-    /// An answer to another question.
+    /// Ends an agent that gave the answer to another question.
     pub(super) fn confused(&mut self, answer: &AgentAnswer) -> DeviceError {
         let answer = serde_json::to_string(answer).unwrap_or_default();
-        let what = format!("gave the answer to another question: {}", excerpt(&answer));
-        let error = self.agent.as_mut().map(|agent| agent.fail(&what));
-        self.agent = None;
-        error.map_or_else(|| self.gone(), interrupted)
+        self.end(&format!("gave the answer to another question: {}", excerpt(&answer)))
+    }
+
+    /// Ends an agent that did this.
+    pub(super) fn end(&mut self, what: &str) -> DeviceError {
+        match self.agent.take() {
+            Some(mut agent) => interrupted(agent.fail(what)),
+            None => self.gone(),
+        }
     }
 
     /// An error of the other host, which says so.
@@ -180,9 +183,38 @@ impl AskedDevice {
             }
             error @ (DeviceError::NotSupported { .. }
             | DeviceError::BadLoad { .. }
-            | DeviceError::BadPlan { .. }) => error,
+            | DeviceError::BadPlan { .. }
+            | DeviceError::TooLate) => error,
         }
     }
+}
+
+/// Has the agents of these devices open them, all at the same time: the link between two ports comes
+/// up when both are started. An agent that does not open its device ends.
+///
+/// # Errors
+/// The first of them.
+pub(super) fn open_at_once(devices: &mut [&mut AskedDevice]) -> Result<(), DeviceError> {
+    let asked: Vec<_> = devices.iter_mut().map(|device| device.ask_to_open()).collect();
+    let opened = devices.iter_mut().zip(asked).map(|(device, asked)| {
+        let opened = asked.and_then(|()| device.opened());
+        opened.inspect_err(|_| device.agent = None)
+    });
+    opened.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// Starts other agents in the place of those that have failed.
+///
+/// # Errors
+/// As [`open_at_once`].
+pub(super) fn reconnect<const N: usize>(devices: [&mut AskedDevice; N]) -> Result<(), DeviceError> {
+    let mut gone: Vec<_> = devices.into_iter().filter(|device| device.agent.is_none()).collect();
+    if let Err(error) = gone.iter_mut().try_for_each(|device| device.connect()) {
+        // None of them has opened its device.
+        gone.iter_mut().for_each(|device| device.agent = None);
+        return Err(interrupted(error));
+    }
+    open_at_once(&mut gone).map_err(interrupted)
 }
 
 /// A failure of the agent or of the way to it, while the device may be well.
@@ -193,14 +225,11 @@ fn interrupted(error: DeviceError) -> DeviceError {
     }
 }
 
-/// The agent's answer. Until it comes, each sign of the agent gets one of this side.
-fn answer(agent: &mut Conversation, mut beside: impl FnMut()) -> Result<AgentAnswer, DeviceError> {
+/// The agent's answer.
+fn answer(agent: &mut Conversation) -> Result<AgentAnswer, DeviceError> {
     loop {
         match agent.receive(SILENCE_MAX)? {
-            AgentAnswer::Working => {
-                agent.send(&AgentRequest::Waiting)?;
-                beside();
-            }
+            AgentAnswer::Working => {}
             answer => return Ok(answer),
         }
     }

@@ -7,8 +7,10 @@
 
 mod agent;
 mod asked;
+mod cores;
 mod files;
 mod name;
+mod output;
 mod pair;
 pub mod protocol;
 mod start;
@@ -43,7 +45,8 @@ pub fn open(text: &str, start: &AgentStart) -> Result<Box<dyn Testbed>, DeviceEr
         }
         return Ok(Box::new(TwoHosts::open(text, halves, start)?));
     }
-    let device = AskedDevice::open(text, (Name::parse(text)?, Role::Whole), start, None)?;
+    let mut device = AskedDevice::start(text, (Name::parse(text)?, Role::Whole), start)?;
+    device.open()?;
     Ok(Box::new(RemoteBed(device)))
 }
 

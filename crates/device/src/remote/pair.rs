@@ -1,17 +1,18 @@
-//! A testbed of two hosts: the tester's agent offers a load, the device's agent serves it, and this
-//! side tells both when.
+//! A testbed of two hosts: niclab has the tester's agent offer a load and the device's agent serve
+//! it, and tells both when the load begins.
 
 use std::time::{Duration, Instant};
 
 use niclab_load::{Alignment, AlignmentBy, Load, LoadObservation};
 
-use super::asked::AskedDevice;
+use super::asked::{AskedDevice, open_at_once, reconnect};
+use super::cores::{HalfCores, divide};
 use super::files::{of_load, of_setup};
 use super::name::Name;
 use super::protocol::{AgentAnswer, AgentRequest};
 use super::start::AgentStart;
 use crate::face::{
-    DeviceError, DeviceInfo, Observation, PathNode, Setup, SetupReport, Task, Testbed,
+    DeviceError, DeviceInfo, Fact, Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 use crate::plan::Plan;
 use crate::rule_case::{RuleCases, RuleCasesObservation};
@@ -20,14 +21,14 @@ use crate::two_hosts::{
     ServeSignal, TesterObservation, align, merge,
 };
 
-/// Markers before each trial: of this many, one is under way without delay.
+/// Markers before each trial: so many that nothing delays one of them.
 const MARKERS: u32 = 64;
 
-/// How long both hosts have to hear when a load begins, at first; what it takes grows with each
-/// attempt that was too late.
+/// The time from telling both hosts when a load begins to that beginning, in the first attempt.
+/// Each attempt that was too late doubles it.
 const LEAD_FIRST: Duration = Duration::from_millis(50);
 
-/// How often a trial is begun.
+/// Attempts to begin a trial.
 const ATTEMPTS: u32 = 6;
 
 /// Both halves.
@@ -35,19 +36,19 @@ pub(super) struct TwoHosts {
     about: DeviceInfo,
     tester: AskedDevice,
     device: AskedDevice,
-    /// The device's half is opened before the tester's.
-    is_device_first: bool,
     lead: Duration,
+    /// The one core of both, where they are on one machine and have no other.
+    shared_core: Option<u32>,
 }
 
-/// What the tester counted, the difference of the clocks, and how many markers the function has not
-/// seen.
+/// The tester's counts, the difference of the clocks, and the number of markers that the function
+/// did not see.
 type OfferedLoad = (TesterObservation, (Alignment, u64));
 
 /// A clock of another host, read over its connection.
 #[derive(Clone, Copy)]
 struct ClockReading {
-    /// What it showed, nanoseconds.
+    /// Its time, nanoseconds.
     ns: u64,
     /// When it was asked, and how long that took, by this host's clock.
     asked: Instant,
@@ -60,49 +61,38 @@ impl TwoHosts {
         (tester, device): (&str, &str),
         start: &AgentStart,
     ) -> Result<TwoHosts, DeviceError> {
-        let names = (Name::parse_half(tester)?, Name::parse_half(device)?);
-        // An interface has no link before a card at the other end is started, which DPDK does.
-        let is_device_first = is_dpdk(&names.1) && !is_dpdk(&names.0);
-        let open_tester = |other: Option<&AskedDevice>| {
-            let half = (names.0.clone(), Role::Tester);
-            AskedDevice::open(tester, half, start, other.map(AskedDevice::taken))
-        };
-        let open_device = |other: Option<&AskedDevice>| {
-            let half = (names.1.clone(), Role::Device);
-            AskedDevice::open(device, half, start, other.map(AskedDevice::taken))
-        };
-        let (tester, device) = if is_device_first {
-            let device = open_device(None)?;
-            (open_tester(Some(&device))?, device)
-        } else {
-            let tester = open_tester(None)?;
-            let device = open_device(Some(&tester))?;
-            (tester, device)
-        };
-        let about = about(text, &tester.about, &device.about);
-        Ok(TwoHosts { about, tester, device, is_device_first, lead: LEAD_FIRST })
+        let name = Name::parse_half(tester)?;
+        let mut tester = AskedDevice::start(tester, (name, Role::Tester), start)?;
+        let name = Name::parse_half(device)?;
+        let mut device = AskedDevice::start(device, (name, Role::Device), start)?;
+        let HalfCores { tester: of_tester, device: of_device, shared: shared_core } =
+            divide(&tester.host, &device.host);
+        (tester.cores, device.cores) = (of_tester, of_device);
+        open_at_once(&mut [&mut tester, &mut device])?;
+        let mut about = about(text, &tester.about, &device.about);
+        about.facts.extend(shared_core.map(|core| Fact {
+            name: "shared core".into(),
+            value: format!("tester and function share core {core} of one machine"),
+        }));
+        Ok(TwoHosts { about, tester, device, lead: LEAD_FIRST, shared_core })
     }
 
-    /// Asks the device, whose work may need the tester.
+    /// Asks the device, and has the tester carry out what the device asks of it meanwhile.
     fn ask_device(&mut self, request: &AgentRequest) -> Result<AgentAnswer, DeviceError> {
         let mut answer = self.device.ask(request);
-        // The device would report an error of the tester as its own.
-        let mut of_tester = None;
-        loop {
-            let asked = match answer {
-                Ok(AgentAnswer::Ask(asked)) => asked,
-                Ok(answer) => return Ok(answer),
-                Err(error) => return Err(of_tester.unwrap_or(error)),
-            };
-            let far = self.of_tester(asked).unwrap_or_else(|error| {
-                of_tester = Some(error.clone());
+        let mut failed = None;
+        while let Ok(AgentAnswer::Ask(asked)) = answer {
+            let of_tester = self.of_tester(asked).unwrap_or_else(|error| {
+                failed = Some(error.clone());
                 FarAnswer::Failed(error)
             });
-            answer = self.device.ask(&AgentRequest::Far(far));
+            answer = self.device.ask(&AgentRequest::Far(of_tester));
         }
+        // The device hands an error of the tester back as its own.
+        answer.map_err(|error| failed.unwrap_or(error))
     }
 
-    /// What the tester does for the device.
+    /// Has the tester carry out a request of the device.
     fn of_tester(&mut self, asked: FarRequest) -> Result<FarAnswer, DeviceError> {
         let frames = match &asked {
             FarRequest::Send(frame) => vec![frame.clone()],
@@ -118,15 +108,13 @@ impl TwoHosts {
     }
 
     fn half_of_tester(&mut self, task: HalfTask) -> Result<HalfObservation, DeviceError> {
-        let TwoHosts { tester, device, .. } = self;
-        // The device may be serving meanwhile.
-        match tester.ask_beside(&AgentRequest::MeasureHalf(task), || device.show_waiting())? {
+        match self.tester.ask(&AgentRequest::MeasureHalf(task))? {
             AgentAnswer::Half(observation) => Ok(observation),
             other => Err(self.tester.confused(&other)),
         }
     }
 
-    /// A notice of the device that serves.
+    /// Asks the device while it serves a load, and returns its notice.
     fn notice(&mut self, request: &AgentRequest) -> Result<ServeNotice, DeviceError> {
         match self.ask_device(request)? {
             AgentAnswer::Notice(notice) => Ok(notice),
@@ -134,7 +122,7 @@ impl TwoHosts {
         }
     }
 
-    /// Offers a load on one host and serves it on the other.
+    /// Has the tester offer a load and the device serve it.
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         for _ in 1..ATTEMPTS {
             if let Some(observation) = self.attempt(load, plan)? {
@@ -145,14 +133,14 @@ impl TwoHosts {
         self.attempt(load, plan)?.ok_or_else(|| DeviceError::Interrupted {
             device: self.about.name.clone(),
             reason: format!(
-                "the tester was ready later than {:?} after it heard when a load begins, \
-                 {ATTEMPTS} times; run niclab on the tester, or nearer to it",
+                "the tester needs more than {:?} to prepare a load, in {ATTEMPTS} attempts; run \
+                 niclab on the tester, or nearer to it",
                 self.lead
             ),
         })
     }
 
-    /// The same; `None` where the tester heard too late when it was to begin.
+    /// Begins a load once; `None` where the tester was not ready when the load was to begin.
     fn attempt(
         &mut self,
         load: &Load,
@@ -161,18 +149,24 @@ impl TwoHosts {
         let serve = HalfTask::Serve { load: load.clone(), plan: plan.clone() };
         let serving = self.notice(&AgentRequest::MeasureHalf(serve))?;
         let begun = self.begin(load, serving);
-        // Whatever came of it, the device serves until a signal ends that.
+        // The device serves until this signal, whatever has failed.
         let served = self.ask_device(&AgentRequest::Signal(ServeSignal::Finish));
         let Some((offered, aligned)) = begun? else { return served.map(|_| None) };
         match served? {
             AgentAnswer::Half(HalfObservation::Served(served)) => {
-                Ok(Some(merge(load, offered, *served, aligned)))
+                if let Some(fault) = served.fault() {
+                    return Err(self.device.end(&format!("gave {fault}")));
+                }
+                let mut observation = merge(load, offered, *served, aligned);
+                observation.honesty.reasons.extend(self.shared_core.map(shared));
+                Ok(Some(observation))
             }
             other => Err(self.device.confused(&other)),
         }
     }
 
-    /// Aligns the clocks, says when the load begins, and waits for its end.
+    /// Aligns the clocks, tells both when the load begins, and waits for its end; `None` where the
+    /// tester was not ready then.
     fn begin(
         &mut self,
         load: &Load,
@@ -189,20 +183,23 @@ impl TwoHosts {
         let task = HalfTask::Offer { load: load.clone(), start_ns, depth };
         match self.half_of_tester(task) {
             Ok(HalfObservation::Offered(offered)) => Ok(Some((*offered, (alignment, unseen)))),
-            Ok(HalfObservation::TooLate) => Ok(None),
             Ok(other) => Err(self.tester.confused(&AgentAnswer::Half(other))),
+            Err(DeviceError::TooLate) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The difference of both clocks, how many markers the function has not seen, and the tester's
-    /// clock.
+    /// The difference of both clocks, the number of markers that the function did not see, and a
+    /// reading of the tester's clock.
     fn align(&mut self) -> Result<(Alignment, u64, ClockReading), DeviceError> {
-        let MarkedTrips { sent, trips } =
-            match self.half_of_tester(HalfTask::Mark { count: MARKERS })? {
-                HalfObservation::Marked(marked) => marked,
-                other => return Err(self.tester.confused(&AgentAnswer::Half(other))),
-            };
+        let marked = match self.half_of_tester(HalfTask::Mark { count: MARKERS })? {
+            HalfObservation::Marked(marked) => marked,
+            other => return Err(self.tester.confused(&AgentAnswer::Half(other))),
+        };
+        if let Some(fault) = marked.fault(MARKERS) {
+            return Err(self.tester.end(&format!("gave {fault}")));
+        }
+        let MarkedTrips { sent, trips } = marked;
         let (seen, device) = self.device_clock()?;
         let tester = self.tester_clock()?;
         let alignment = align(&trips, &seen).unwrap_or_else(|| by_connections(tester, device));
@@ -228,15 +225,10 @@ impl TwoHosts {
     }
 }
 
-/// Whether half a testbed is a port of DPDK.
-fn is_dpdk(name: &Name) -> bool {
-    name.device.starts_with("dpdk:")
-}
-
 /// The difference of two clocks that were each read over a connection.
 fn by_connections(tester: ClockReading, device: ClockReading) -> Alignment {
     let half = |reading: ClockReading| reading.took.as_nanos() as u64 / 2;
-    // When each showed its time, after the first was asked.
+    // The moment of each reading, counted from the first request.
     let first = tester.asked.min(device.asked);
     let at = |reading: ClockReading| {
         (reading.asked - first).as_nanos() as i128 + i128::from(half(reading))
@@ -245,6 +237,14 @@ fn by_connections(tester: ClockReading, device: ClockReading) -> Alignment {
     let offset_ns = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
     let error_ns = half(tester) + half(device) + 1;
     Alignment { by: AlignmentBy::Connections, offset_ns, error_ns }
+}
+
+/// The words of a trial whose halves had one core.
+fn shared(core: u32) -> String {
+    format!(
+        "tester and function shared core {core} of one machine, so the figures are those of both; \
+         give each half a core of its own, for example `exec:taskset -c 1 COMMAND=PORT`"
+    )
 }
 
 /// The description of both.
@@ -283,10 +283,7 @@ impl Testbed for TwoHosts {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let TwoHosts { tester, device, is_device_first, .. } = self;
-        let (first, second) = if *is_device_first { (device, tester) } else { (tester, device) };
-        first.reconnect()?;
-        second.reconnect()?;
+        reconnect([&mut self.tester, &mut self.device])?;
         let bare = Setup { rules: Vec::new(), ..setup.clone() };
         match self.tester.ask(&AgentRequest::Setup(bare))? {
             AgentAnswer::Ready(_) => {}

@@ -1,24 +1,28 @@
 //! The protocol between niclab and its agent on another host: one JSON document a line, each way.
 //!
-//! The agent greets first. Then niclab asks, and the agent answers each request with one line, in
-//! order. While it works on one, it writes [`AgentAnswer::Working`] once a second, and niclab
-//! answers with [`AgentRequest::Waiting`]: silence of [`SILENCE_MAX`] means that the other host or
-//! the connection is gone. The agent ends when its input ends, and when it works and niclab is
-//! silent.
+//! The agent greets first. Then niclab sends requests, and the agent answers each with one line, in
+//! order.
 //!
-//! Half a testbed may need the other one before it answers. The device's agent then writes
-//! [`AgentAnswer::Ask`], and niclab hands it the tester's answer ([`AgentRequest::Far`]). A load
-//! goes like this, with T for the tester's agent and D for the device's:
+//! Both sides give signs of life. The agent writes [`AgentAnswer::Working`] once a second while it
+//! works on a request. niclab writes the line `"here"` after each second in which it wrote nothing.
+//! If one side hears nothing for ten seconds, it takes the other one for gone. The agent ends then,
+//! and when its input ends.
 //!
-//! ```text
-//! D <- MeasureHalf(Serve)     D -> Notice(Serving)
-//! T <- MeasureHalf(Mark)      T -> Half(Marked)
-//! D <- Signal(Markers)        D -> Notice(Markers)
-//! T <- MeasureHalf(Clock)     T -> Half(Clock)
-//! D <- Signal(Open)           D -> Notice(Opening)
-//! T <- MeasureHalf(Offer)     T -> Half(Offered)
-//! D <- Signal(Finish)         D -> Half(Served)
-//! ```
+//! A trial of two hosts consists of these lines:
+//!
+//! | step | niclab | answer | of |
+//! |---|---|---|---|
+//! | 1 | [`AgentRequest::MeasureHalf`]: `Serve` | [`AgentAnswer::Notice`]: `Serving` | device |
+//! | 2 | [`AgentRequest::MeasureHalf`]: `Mark` | [`AgentAnswer::Half`]: `Marked` | tester |
+//! | 3 | [`AgentRequest::Signal`]: `Markers` | [`AgentAnswer::Notice`]: `Markers` | device |
+//! | 4 | [`AgentRequest::MeasureHalf`]: `Clock` | [`AgentAnswer::Half`]: `Clock` | tester |
+//! | 5 | [`AgentRequest::Signal`]: `Open` | [`AgentAnswer::Notice`]: `Opening` | device |
+//! | 6 | [`AgentRequest::MeasureHalf`]: `Offer` | [`AgentAnswer::Half`]: `Offered` | tester |
+//! | 7 | [`AgentRequest::Signal`]: `Finish` | [`AgentAnswer::Half`]: `Served` | device |
+//!
+//! If a step fails, step 7 follows at once. Before any other answer the device may write
+//! [`AgentAnswer::Ask`]. niclab then sends the tester [`AgentRequest::MeasureHalf`] with `Exchange`,
+//! and the device an [`AgentRequest::Far`] with the result.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,13 +42,32 @@ use crate::two_hosts::{
 pub struct Greeting {
     /// Its version.
     pub niclab_agent: String,
+    /// The machine that it runs on.
+    #[serde(default)]
+    pub host: AgentHost,
 }
+
+/// The machine of an agent, and its part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentHost {
+    /// The kernel's number of its last boot: two agents with the same one are on one machine. Empty
+    /// where it is unknown.
+    pub boot_id: String,
+    /// The cores that the agent may use, ascending.
+    pub cores: Vec<u32>,
+}
+
+/// How often each side gives a sign of life where it has nothing else to write.
+pub(super) const SIGN_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the other side may be silent before it is taken for gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// The line by which niclab shows an agent that it is there.
+pub(super) const SIGN: &str = "\"here\"";
 
 /// The version that this program greets with, and asks for.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// How long either side may be silent while the agent works: ten of its signs.
-pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,8 +89,6 @@ pub enum AgentRequest {
     Far(FarAnswer),
     /// While the agent carries out [`HalfTask::Serve`].
     Signal(ServeSignal),
-    /// No request: somebody still waits for the agent's work. It has no answer.
-    Waiting,
 }
 
 /// A device to open.
@@ -78,18 +99,9 @@ pub struct OpenDevice {
     /// The part of a testbed that it is.
     #[serde(default)]
     pub role: Role,
-    /// The cores of the other half, which this one leaves alone on the same machine.
+    /// The cores that the agent uses from now on; `None`: those that it has.
     #[serde(default)]
-    pub others: Option<TakenCores>,
-}
-
-/// Cores of a machine that somebody has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenCores {
-    /// The machine, as [`Opened::machine`] tells it.
-    pub machine: String,
-    /// The cores.
-    pub cores: Vec<u32>,
+    pub cores: Option<Vec<u32>>,
 }
 
 /// A part of a file of the host that asks; the next part of the same file goes behind it.
@@ -107,11 +119,12 @@ pub struct FilePart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentAnswer {
-    /// To none: the agent still works on the request.
+    /// The agent still works on the request; its answer follows.
     Working,
-    /// To none: the device's half needs the tester.
+    /// A request of the device's half to the tester, before its answer.
     Ask(FarRequest),
-    /// To none, or to an [`AgentRequest::Signal`], while it carries out [`HalfTask::Serve`].
+    /// The first answer to [`HalfTask::Serve`], and the answer to each [`AgentRequest::Signal`] but
+    /// the last.
     Notice(ServeNotice),
     /// To [`AgentRequest::MeasureHalf`].
     Half(HalfObservation),
@@ -136,6 +149,4 @@ pub struct Opened {
     pub about: DeviceInfo,
     /// Its host.
     pub environment: HostEnvironment,
-    /// The same word from all agents of one running kernel, and from no other.
-    pub machine: String,
 }

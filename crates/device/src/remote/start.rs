@@ -7,14 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::name::AgentPlace;
-use super::protocol::{Greeting, VERSION};
+use super::protocol::{AgentHost, Greeting, VERSION};
 use crate::conversation::{Conversation, Counterpart, excerpt};
 use crate::face::DeviceError;
 
 /// How long the agent may take to greet: ssh connects, and the program may have to be copied.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the agent may take to put its host in order once its input has ended.
+/// How long the agent may take to restore its host after its input has ended.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Bytes that a login shell may write before the agent greets.
@@ -23,19 +23,18 @@ const NOISE_MAX: usize = 64 << 10;
 /// How agents are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentStart {
-    /// The program that is the agent of this host.
+    /// The niclab program of this host.
     pub program: PathBuf,
-    /// It is copied to other hosts and run there, in the place of the `niclab` that is installed
-    /// there.
+    /// Copy it to other hosts and run it there, instead of the `niclab` that is installed there.
     pub deploy: bool,
 }
 
-/// Starts an agent and hears its greeting.
+/// Starts an agent and hears its greeting, which names its machine.
 pub(super) fn start(
     text: &str,
     place: &AgentPlace,
     start: &AgentStart,
-) -> Result<Conversation, DeviceError> {
+) -> Result<(Conversation, AgentHost), DeviceError> {
     let broken = |reason: String| DeviceError::Broken { device: text.to_owned(), reason };
     let program = match start.deploy && *place != AgentPlace::Here {
         false => None,
@@ -54,24 +53,24 @@ pub(super) fn start(
         agent.write(program);
     }
     match greeting(&mut agent) {
-        Ok(Some(version)) if version == VERSION => Ok(agent),
-        Ok(Some(version)) => Err(agent.fail(&format!(
+        Ok(Some(Greeting { niclab_agent, host })) if niclab_agent == VERSION => Ok((agent, host)),
+        Ok(Some(Greeting { niclab_agent, .. })) => Err(agent.fail(&format!(
             "is niclab {}, this one is {VERSION}: install the same there, or copy this one with \
              --deploy",
-            excerpt(&version)
+            excerpt(&niclab_agent)
         ))),
         Ok(None) => Err(agent.fail("does not greet as niclab's does")),
         Err(error) => Err(explained(error, place, start)),
     }
 }
 
-/// The version in the agent's greeting; `None` where other lines come without an end.
-fn greeting(agent: &mut Conversation) -> Result<Option<String>, DeviceError> {
+/// The agent's greeting; `None` where other lines come without an end.
+fn greeting(agent: &mut Conversation) -> Result<Option<Greeting>, DeviceError> {
     let mut noise = 0;
     while noise < NOISE_MAX {
         let line = agent.line(GREETING_TIMEOUT)?;
-        if let Ok(Greeting { niclab_agent }) = serde_json::from_str(&line) {
-            return Ok(Some(niclab_agent));
+        if let Ok(greeting) = serde_json::from_str(&line) {
+            return Ok(Some(greeting));
         }
         noise += line.len();
     }
@@ -107,8 +106,8 @@ fn read_program(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
 }
 
-/// The command that starts an agent. With `copied`, the command first copies a program of so many
-/// bytes from its standard input.
+/// The command that starts an agent. With `copied`, it first reads the program, which has that many
+/// bytes, from its standard input.
 fn command(place: &AgentPlace, start: &AgentStart, copied: Option<usize>) -> Command {
     // The copy is gone when the agent ends, however it ends.
     let agent = match copied {
@@ -127,7 +126,7 @@ fn command(place: &AgentPlace, start: &AgentStart, copied: Option<usize>) -> Com
         }
         AgentPlace::Ssh(destination) => {
             let mut command = Command::new("ssh");
-            // No question, which nobody would answer; a dead connection is seen.
+            // ssh asks no question, because nobody would answer, and notices a dead connection.
             command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
             command.args(["-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3"]);
             command.arg("--").arg(destination).arg(agent);

@@ -2,10 +2,17 @@
 
 use std::fs;
 
+use niclab_load::{Arrivals, Load, LoadObservation, Rate};
+use niclab_packet::flow::FlowSpec;
+use niclab_packet::size::FrameSizes;
+
 use super::protocol::VERSION;
 use super::*;
-use crate::face::Fact;
-use crate::face::{Function, Receive};
+use crate::face::{Fact, Function, Receive};
+use crate::plan::Plan;
+use crate::two_hosts::{
+    DeviceObservation, FarRequest, HalfObservation, MarkedTrips, ServeNotice, TesterObservation,
+};
 
 /// Agents that are installed.
 fn here() -> AgentStart {
@@ -58,6 +65,10 @@ fn what_is_no_greeting_is_passed_over_up_to_a_limit() {
     assert!(error.starts_with("ended: exit status: 4"), "{error}");
 }
 
+/// Reads a request, and passes signs of life before it.
+const NEXT_REQUEST: &str =
+    "while read line; do case \\$line in '\\\"here\\\"') ;; *) break ;; esac; done";
+
 /// A script that greets, passes a login's words before it, and answers each request with the next
 /// of these lines.
 fn answering(answers: &[&str]) -> String {
@@ -67,7 +78,7 @@ fn answering(answers: &[&str]) -> String {
         quote(&format!("{{\"niclab_agent\":\"{VERSION}\"}}"))
     );
     for answer in answers {
-        script += &format!("; read line; echo '{}'", quote(answer));
+        script += &format!("; {NEXT_REQUEST}; echo '{}'", quote(answer));
     }
     script
 }
@@ -118,7 +129,15 @@ fn an_agent_that_dies_is_started_again_by_the_next_set_up() {
     let script = format!("echo >>{}; {}", count.display(), answering(&[&opened()]));
     let name = format!("exec:sh -c \"{script}; read line\"=soft");
     let mut bed = open(&name, &here()).map_err(|e| e.to_string()).unwrap();
-    let setup = Setup {
+    for starts in [1, 2, 3] {
+        let error = bed.setup(&setup()).unwrap_err().to_string();
+        assert!(error.contains("ended: exit status: 0"), "{error}");
+        assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), starts);
+    }
+}
+
+fn setup() -> Setup {
+    Setup {
         rules: Vec::new(),
         queues: 1,
         cores: 1,
@@ -126,10 +145,107 @@ fn an_agent_that_dies_is_started_again_by_the_next_set_up() {
         receive: Receive::default(),
         function: Function::default(),
         frame_len_max: 64,
-    };
-    for starts in [1, 2, 3] {
-        let error = bed.setup(&setup).unwrap_err().to_string();
-        assert!(error.contains("ended: exit status: 0"), "{error}");
-        assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), starts);
     }
+}
+
+/// A trial between halves whose agents give these answers, behind those of the set-up.
+fn trial(tester: &[AgentAnswer], device: &[AgentAnswer]) -> Result<Observation, String> {
+    let ready = AgentAnswer::Ready(SetupReport::default());
+    let names = [tester, device].map(|answers| {
+        let text = |answer: &AgentAnswer| serde_json::to_string(answer).unwrap();
+        let mut lines = vec![opened()];
+        lines.extend([&ready].into_iter().chain(answers).map(text));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        format!("exec:sh -c \"{}; cat\"=linux:eth0", answering(&lines))
+    });
+    let [tester, device] = &names;
+    let mut bed = open(&of_halves(tester, device), &here()).map_err(|e| e.to_string())?;
+    bed.setup(&setup()).map_err(|e| e.to_string())?;
+    let load = Load {
+        flows: FlowSpec::default(),
+        sizes: FrameSizes::Fixed(64),
+        rate: Rate::Pps(1000.0),
+        arrivals: Arrivals::Constant,
+        duration_ns: 1_000_000,
+        warmup_ns: 0,
+        seed: 1,
+        trace: None,
+    };
+    bed.measure(&Task::Load { load, plan: Plan::Rest }).map_err(|error| {
+        let error = error.to_string();
+        let half = |name: &String, half: &str| error.replace(name, half);
+        match error.starts_with(tester.as_str()) {
+            true => half(tester, "TESTER"),
+            false => half(device, "DEVICE"),
+        }
+    })
+}
+
+/// The answers of a tester and a device to one trial, up to the tester's load.
+fn begun() -> (Vec<AgentAnswer>, Vec<AgentAnswer>) {
+    let tester = vec![
+        AgentAnswer::Half(HalfObservation::Marked(MarkedTrips::default())),
+        AgentAnswer::Half(HalfObservation::Clock(1_000)),
+    ];
+    let device = vec![
+        AgentAnswer::Notice(ServeNotice::Serving { now_ns: 1, depth: 64 }),
+        AgentAnswer::Notice(ServeNotice::Markers { seen: Vec::new(), now_ns: 2 }),
+        AgentAnswer::Notice(ServeNotice::Opening { now_ns: 3 }),
+    ];
+    (tester, device)
+}
+
+fn offered() -> AgentAnswer {
+    AgentAnswer::Half(HalfObservation::Offered(Box::default()))
+}
+
+fn served(observation: DeviceObservation) -> AgentAnswer {
+    AgentAnswer::Half(HalfObservation::Served(Box::new(observation)))
+}
+
+/// A tester that is not ready in time gets another beginning.
+#[test]
+fn a_trial_that_began_too_late_is_begun_again() {
+    let (mut tester, mut device) = begun();
+    tester.push(AgentAnswer::Refused(DeviceError::TooLate));
+    device.push(served(DeviceObservation::default()));
+    let (again, served_again) = begun();
+    tester.extend(again);
+    device.extend(served_again);
+    let load = LoadObservation { offered: 7, received: 7, ..LoadObservation::default() };
+    let offered = TesterObservation { load, ..TesterObservation::default() };
+    tester.push(AgentAnswer::Half(HalfObservation::Offered(Box::new(offered))));
+    device.push(served(DeviceObservation::default()));
+    match trial(&tester, &device).unwrap() {
+        Observation::Load(load) => assert_eq!(load.offered, 7),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The device hands an error of the tester on; it is reported as the tester's.
+#[test]
+fn an_error_of_the_tester_names_the_tester() {
+    let broken = || DeviceError::Broken { device: "linux".into(), reason: "no ring".into() };
+    let tester = [AgentAnswer::Refused(broken())];
+    let device = [AgentAnswer::Ask(FarRequest::Receive), AgentAnswer::Refused(broken())];
+    assert_eq!(trial(&tester, &device), Err("TESTER failed: no ring".into()));
+    assert_eq!(trial(&[], &device[1..]), Err("DEVICE failed: no ring".into()));
+}
+
+/// Numbers that cannot be end the agent that gave them.
+#[test]
+fn observations_that_cannot_be_are_refused() {
+    let (mut tester, mut device) = begun();
+    tester.push(offered());
+    let observation = DeviceObservation { idle_ratio: Some(7.0), ..DeviceObservation::default() };
+    device.push(served(observation));
+    let error = trial(&tester, &device).unwrap_err();
+    assert_eq!(error, "DEVICE was interrupted: its agent gave counters that cannot be");
+    let (_, mut device) = begun();
+    let marked = MarkedTrips { sent: 1_000, trips: Vec::new() };
+    let tester = [AgentAnswer::Half(HalfObservation::Marked(marked))];
+    device.truncate(1);
+    device.push(served(DeviceObservation::default()));
+    let error = trial(&tester, &device).unwrap_err();
+    assert_eq!(error, "TESTER was interrupted: its agent gave more markers than it was asked for");
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::SeenMarker;
+use super::{SeenMarker, frame_text};
 use crate::face::DeviceError;
 
-/// The other host, as the device's half needs it: its tester sends single frames, and it says when
-/// a load is under way.
+/// The tester's host, as the device's half uses it: the tester sends and receives single frames,
+/// and signals say when a load begins and ends.
 pub trait FarHost {
     /// Asks the tester.
     ///
@@ -27,13 +27,13 @@ pub trait FarHost {
     /// As [`FarHost::ask`].
     fn wait(&mut self, most: Duration) -> Result<Option<ServeSignal>, DeviceError>;
 
-    /// Tells the other host.
+    /// Sends a notice to the other host.
     ///
     /// # Errors
     /// As [`FarHost::ask`].
     fn tell(&mut self, notice: ServeNotice) -> Result<(), DeviceError>;
 
-    /// Sends a frame from the tester; `false` where there is no room for it now.
+    /// Has the tester send a frame; `false` where it has no room for it now.
     ///
     /// # Errors
     /// As [`FarHost::ask`].
@@ -44,7 +44,7 @@ pub trait FarHost {
         }
     }
 
-    /// Frames that have come to the tester, without FCS.
+    /// Takes the frames that the tester has received, without FCS.
     ///
     /// # Errors
     /// As [`FarHost::ask`].
@@ -56,16 +56,16 @@ pub trait FarHost {
     }
 }
 
-/// The connection to the other host, which every call of the device's half may need.
+/// The connection to the tester's host, which all parts of the device's half share.
 pub type FarLink = Rc<RefCell<dyn FarHost>>;
 
-/// What the device's half asks of the tester while it works on a request.
+/// A request of the device's half to the tester, while the half works on a request itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FarRequest {
-    /// Send a frame without FCS.
-    Send(Vec<u8>),
-    /// The frames that have come.
+    /// Send a frame without FCS; base64 in JSON.
+    Send(#[serde(with = "frame_text::one")] Vec<u8>),
+    /// Return the frames that have come.
     Receive,
 }
 
@@ -75,28 +75,28 @@ pub enum FarRequest {
 pub enum FarAnswer {
     /// To [`FarRequest::Send`]: whether it left.
     Sent(bool),
-    /// To [`FarRequest::Receive`]: without FCS.
-    Received(Vec<Vec<u8>>),
+    /// To [`FarRequest::Receive`]: without FCS; base64 in JSON.
+    Received(#[serde(with = "frame_text::all")] Vec<Vec<u8>>),
     /// To any: the tester failed.
     Failed(DeviceError),
 }
 
-/// What the host with the tester asks of a device that serves it.
+/// A signal of the tester's host to a device that serves a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServeSignal {
-    /// The markers that were seen.
+    /// Return the markers that the function saw.
     Markers,
     /// The measured part begins at this time of the device's clock, nanoseconds.
     Open {
         /// When.
         at_ns: u64,
     },
-    /// No more frames come.
+    /// The load is over.
     Finish,
 }
 
-/// What a device tells the host with the tester while it serves it: one notice first, and one for
+/// A notice of a device that serves a load to the tester's host: one when it begins, and one for
 /// each signal but [`ServeSignal::Finish`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,31 +108,32 @@ pub enum ServeNotice {
         /// Frames that its ring holds.
         depth: u32,
     },
-    /// Markers that it saw.
+    /// The markers that the function saw.
     Markers {
-        /// In their order.
+        /// In the order in which they came.
         seen: Vec<SeenMarker>,
         /// The device's clock now, nanoseconds.
         now_ns: u64,
     },
-    /// It knows when the measured part begins.
+    /// The device has heard when the measured part begins.
     Opening {
         /// The device's clock now, nanoseconds.
         now_ns: u64,
     },
 }
 
-/// A line of standard input; `None` is its end, or the end that was asked for.
-pub type RequestLine = Option<io::Result<String>>;
+/// A line of standard input. Behind the last one, or where the process is to end, its channel is
+/// disconnected.
+pub type RequestLine = io::Result<String>;
 
-/// Whoever asks this process on its standard input and reads its standard output, as the other
-/// host.
+/// The other host, at the other end of standard input and standard output of this process.
 pub struct Caller<W> {
     requests: Rc<Receiver<RequestLine>>,
     output: Arc<Mutex<W>>,
 }
 
-/// What comes while a request is carried out: variants of the requests of both protocols.
+/// A line that may come while this process carries out a request: variants of the requests of both
+/// protocols.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FarLine {
@@ -140,7 +141,7 @@ enum FarLine {
     Signal(ServeSignal),
 }
 
-/// What goes out meanwhile: variants of the answers of both protocols.
+/// A line that this process may write meanwhile: variants of the answers of both protocols.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum HalfLine {
@@ -149,7 +150,7 @@ enum HalfLine {
 }
 
 impl<W: Write> Caller<W> {
-    /// The lines that come, and where answers go.
+    /// Reads its lines from `requests` and writes to `output`.
     pub fn new(requests: Rc<Receiver<RequestLine>>, output: Arc<Mutex<W>>) -> Caller<W> {
         Caller { requests, output }
     }
@@ -159,8 +160,8 @@ impl<W: Write> Caller<W> {
     }
 }
 
-fn read(line: RequestLine) -> Result<FarLine, DeviceError> {
-    let line = line.ok_or_else(|| interrupted("whoever asked is gone"))?;
+fn read(line: Option<RequestLine>) -> Result<FarLine, DeviceError> {
+    let line = line.ok_or_else(|| interrupted("its connection has ended"))?;
     let line = line.map_err(|e| interrupted(&e.to_string()))?;
     serde_json::from_str(&line).map_err(|e| interrupted(&format!("another request came: {e}")))
 }
@@ -184,7 +185,7 @@ pub fn write_line(output: &Mutex<impl Write>, line: &impl Serialize) -> io::Resu
 impl<W: Write> FarHost for Caller<W> {
     fn ask(&mut self, request: FarRequest) -> Result<FarAnswer, DeviceError> {
         self.write(&HalfLine::Ask(request))?;
-        match read(self.requests.recv().unwrap_or(None))? {
+        match read(self.requests.recv().ok())? {
             FarLine::Far(FarAnswer::Failed(error)) => Err(error),
             FarLine::Far(answer) => Ok(answer),
             FarLine::Signal(_) => Err(interrupted("a signal in place of the tester's answer")),
@@ -195,7 +196,7 @@ impl<W: Write> FarHost for Caller<W> {
         let line = match self.requests.recv_timeout(most) {
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             Err(RecvTimeoutError::Disconnected) => None,
-            Ok(line) => line,
+            Ok(line) => Some(line),
         };
         match read(line)? {
             FarLine::Signal(signal) => Ok(Some(signal)),

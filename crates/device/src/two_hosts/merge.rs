@@ -69,27 +69,27 @@ pub(crate) fn balance_interface(
     let rx_missed = observation.rx_missed + interface.rx_missed;
     observation.rx_missed = rx_missed.min(observation.lost);
     device.rx_missed += interface.rx_missed;
-    // The interface also counts what its socket had no room for; what the wire refused it does not.
-    let socket_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
+    // The interface also counts what the function's rings had no room for, but not what the wire
+    // refused.
+    let rings_missed = device.rx_missed - interface.rx_missed - observation.generator.rx_missed;
     let function = device.total();
     observation.balance(sink_missed);
     judge_refused(observation);
     let pairs = [
-        ("received", interface.rx_frames, function.rx_frames + socket_missed),
+        ("received", interface.rx_frames, function.rx_frames + rings_missed),
         ("sent", interface.tx_frames, function.tx_frames),
     ];
     for (what, by_interface, by_function) in pairs {
         if by_interface != by_function {
             observation.honesty.balanced = false;
             observation.honesty.reasons.push(format!(
-                "the interface {what} {by_interface} frames, its socket {by_function}"
+                "the interface {what} {by_interface} frames, the function {by_function}"
             ));
         }
     }
-    if socket_missed > 0 {
+    if rings_missed > 0 {
         let reason = format!(
-            "{socket_missed} frames were lost at the socket of the device's \
-            interface, {} in the interface",
+            "{rings_missed} frames found no room in the function's rings, {} in the interface",
             interface.rx_missed
         );
         observation.honesty.reasons.push(reason);

@@ -9,12 +9,15 @@
 //! round trip at most.
 
 mod alignment;
+mod check;
 mod far;
+mod frame_text;
 mod marker;
 mod merge;
 mod tester;
 
 pub use self::alignment::{MarkerTrip, SeenMarker, align};
+pub use self::check::STALLS_MAX;
 pub use self::far::{
     Caller, FarAnswer, FarHost, FarLink, FarRequest, RequestLine, ServeNotice, ServeSignal,
     write_line,
@@ -47,8 +50,8 @@ pub enum HalfTask {
     Offer {
         /// The load.
         load: Load,
-        /// When it begins, by the tester's clock, nanoseconds. Where that is over, the answer is
-        /// [`HalfObservation::TooLate`].
+        /// When it begins, by the tester's clock, nanoseconds. Where that is over, the tester
+        /// refuses the task ([`crate::DeviceError::TooLate`]).
         start_ns: u64,
         /// Frames that the device's ring holds.
         depth: u32,
@@ -60,7 +63,8 @@ pub enum HalfTask {
     },
     /// Single frames from the tester, and those that have come to it since.
     Exchange {
-        /// Frames without FCS.
+        /// Frames without FCS; base64 in JSON.
+        #[serde(with = "frame_text::all")]
         frames: Vec<Vec<u8>>,
     },
     /// The clock of this half.
@@ -75,8 +79,6 @@ pub enum HalfObservation {
     Served(Box<DeviceObservation>),
     /// Of [`HalfTask::Offer`].
     Offered(Box<TesterObservation>),
-    /// Of [`HalfTask::Offer`]: the load was to begin before it was prepared, and no frame was sent.
-    TooLate,
     /// Of [`HalfTask::Mark`].
     Marked(MarkedTrips),
     /// Of [`HalfTask::Exchange`].
@@ -123,16 +125,17 @@ pub struct TesterObservation {
 /// What the device counted meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceObservation {
-    /// Frames of the function by queue; what its sockets had no room for is in
-    /// [`PortCounters::rx_missed`].
+    /// Frames of the function by queue. [`PortCounters::rx_missed`] are those that its rings had no
+    /// room for.
     pub function: PortCounters,
-    /// Frames of the measured part that the function's sockets had no room for.
+    /// Frames of the measured part that the function's rings had no room for.
     pub missed: u64,
     /// Frames that the function passed on before the load, such as markers: no queue counts them.
     pub shown: u64,
     /// Stalls of the function's cores.
     pub stalls: Stalls,
-    /// Start, by the device's clock, and length of each, nanoseconds.
+    /// Start, by the device's clock, and length of each, nanoseconds; the longest [`STALLS_MAX`] of
+    /// them.
     pub each_stall_ns: Vec<(u64, u64)>,
     /// Share of the measured part in which the busiest core found no frames.
     pub idle_ratio: Option<f64>,
@@ -157,7 +160,8 @@ pub struct DeviceObservation {
 pub struct ExchangedFrames {
     /// Those of the task that left.
     pub sent: usize,
-    /// Those that came back, without FCS.
+    /// Those that came back, without FCS; base64 in JSON.
+    #[serde(with = "frame_text::all")]
     pub received: Vec<Vec<u8>>,
 }
 

@@ -22,8 +22,9 @@ const LOST_MAX: u64 = 4;
 const TESTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DEVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// Frames that one exchange takes at most, so that no answer is too long.
-const EXCHANGED_MAX: usize = 4096;
+/// An exchange that has taken so many bytes of frames takes no further burst, so that no answer is
+/// too long.
+const EXCHANGED_MAX: usize = 1 << 20;
 
 /// The two ends of the tester's port.
 pub struct TesterEnds<'a, O, I> {
@@ -37,23 +38,25 @@ pub struct TesterEnds<'a, O, I> {
 
 impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
     /// Waits for the beginning of a load, offers it, and takes what comes back. With the time at
-    /// which the measured part began, by this host's clock, nanoseconds. `None`: `start_ns` was
-    /// over before the load was prepared.
+    /// which the measured part began, by this host's clock, nanoseconds.
     ///
     /// # Errors
-    /// [`DeviceError::BadLoad`].
+    /// [`DeviceError::BadLoad`]; [`DeviceError::TooLate`] where `start_ns` is over.
     pub fn offer(
         &mut self,
         load: &Load,
         start_ns: u64,
         depth: u32,
-    ) -> Result<Option<(LoadObservation, u64)>, DeviceError> {
+    ) -> Result<(LoadObservation, u64), DeviceError> {
         let _pinned = Pinned::to(self.core);
         let mut begun = Begun { start_ns, is_late: false, opened_ns: 0 };
         let driven = drive(load, depth, self.outlet, &mut *self.inlet, &mut begun);
         let mut load = driven.map_err(|e| DeviceError::BadLoad { reason: e.to_string() })?;
         count_late(&mut load, self.inlet);
-        Ok((!begun.is_late).then_some((load, begun.opened_ns)))
+        if begun.is_late {
+            return Err(DeviceError::TooLate);
+        }
+        Ok((load, begun.opened_ns))
     }
 
     /// Sends markers, each when the one before is back or lost. `next` is the number of the next.
@@ -92,10 +95,13 @@ impl<O: Outlet, I: Inlet> TesterEnds<'_, O, I> {
     /// Sends frames, and takes those that have come.
     pub fn exchange(&mut self, frames: &[Vec<u8>]) -> ExchangedFrames {
         let sent = frames.iter().take_while(|frame| self.send(frame)).count();
-        let mut received = Vec::new();
-        while received.len() < EXCHANGED_MAX {
+        let (mut received, mut bytes) = (Vec::new(), 0);
+        while bytes < EXCHANGED_MAX {
             let before = received.len();
-            self.receive(|frame| received.push(frame.to_vec()));
+            self.receive(|frame| {
+                bytes += frame.len();
+                received.push(frame.to_vec());
+            });
             if received.len() - before < BURST {
                 break;
             }
@@ -198,6 +204,31 @@ mod tests {
         fn release(&mut self) {}
     }
 
+    /// Has a burst of long frames whenever it is asked.
+    struct Endless([u8; 9000]);
+
+    impl Inlet for Endless {
+        fn poll(&mut self) -> usize {
+            BURST
+        }
+
+        fn frame(&self, _: usize) -> &[u8] {
+            &self.0
+        }
+
+        fn release(&mut self) {}
+    }
+
+    #[test]
+    fn an_exchange_ends_at_its_bound_however_much_comes() {
+        let (mut outlet, mut inlet) = (Sunk([0; 2048]), Endless([1; 9000]));
+        let mut ends = TesterEnds { outlet: &mut outlet, inlet: &mut inlet, core: 0 };
+        let exchanged = ends.exchange(&[vec![2; 60], vec![2; 4096], vec![2; 60]]);
+        assert_eq!(exchanged.sent, 1, "one is too long, and ends it");
+        let bytes: usize = exchanged.received.iter().map(Vec::len).sum();
+        assert!((EXCHANGED_MAX..EXCHANGED_MAX + BURST * 9000).contains(&bytes), "{bytes}");
+    }
+
     fn load(warmup_ns: u64) -> Load {
         Load {
             // The preparation of so many flows takes milliseconds.
@@ -217,9 +248,9 @@ mod tests {
         let (mut outlet, mut inlet) = (Sunk([0; 2048]), Nothing);
         let mut ends = TesterEnds { outlet: &mut outlet, inlet: &mut inlet, core: 0 };
         let start_ns = Clock::new().now_ns() + 3_000_000_000;
-        let (_, opened_ns) = ends.offer(&load(500_000), start_ns, 64).unwrap().unwrap();
+        let (_, opened_ns) = ends.offer(&load(500_000), start_ns, 64).unwrap();
         assert_eq!(opened_ns, start_ns + 500_000);
-        let late = ends.offer(&load(0), Clock::new().now_ns() + 1, 64).unwrap();
-        assert!(late.is_none(), "{late:?}");
+        let late = ends.offer(&load(0), Clock::new().now_ns() + 1, 64);
+        assert_eq!(late.map(drop), Err(DeviceError::TooLate));
     }
 }

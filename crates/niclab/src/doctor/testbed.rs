@@ -154,6 +154,9 @@ fn warnings(facts: &[Fact], observation: &LoadObservation) -> Vec<String> {
             ));
         }
     }
+    if let Some(value) = of("shared core") {
+        warnings.push(format!("{value}; give each half a core of its own: `exec:taskset -c 1 …`"));
+    }
     if observation.received == 0 {
         warnings.push(
             "no frame came back: the ports are not cabled to each other, or a switch between them \
