@@ -450,7 +450,8 @@ impl DpdkBed {
                 let core = self.cores.get(at).copied().ok_or_else(|| {
                     let tester = if self.far.is_none() { "tester's and the " } else { "" };
                     DeviceError::lacks(format!(
-                        "a core beside the {tester}{} of the function: this process may use no more",
+                        "a core beside the {tester}{} of the function: this process may use no \
+                         more",
                         self.size.cores
                     ))
                 })?;

@@ -92,6 +92,7 @@ impl LinuxTester {
     }
 
     fn mark(&mut self, count: u32) -> Result<MarkedTrips, DeviceError> {
+        self.end.wait_for_carrier(super::CARRIER_MAX)?;
         self.rings.drain()?;
         let mut next = self.next;
         let marked = self.ends().mark(count, &mut next);

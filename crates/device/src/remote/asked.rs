@@ -189,11 +189,11 @@ impl AskedDevice {
     }
 }
 
-/// Has the agents of these devices open them, all at the same time: the link between two ports comes
-/// up when both are started. An agent that does not open its device ends.
+/// Has the agents of these devices open them, all at the same time: the link between two ports
+/// comes up when both are started. An agent that does not open its device ends.
 ///
 /// # Errors
-/// The first of them.
+/// The first one, after all have answered.
 pub(super) fn open_at_once(devices: &mut [&mut AskedDevice]) -> Result<(), DeviceError> {
     let asked: Vec<_> = devices.iter_mut().map(|device| device.ask_to_open()).collect();
     let opened = devices.iter_mut().zip(asked).map(|(device, asked)| {

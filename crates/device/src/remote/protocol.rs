@@ -21,8 +21,8 @@
 //! | 7 | [`AgentRequest::Signal`]: `Finish` | [`AgentAnswer::Half`]: `Served` | device |
 //!
 //! If a step fails, step 7 follows at once. Before any other answer the device may write
-//! [`AgentAnswer::Ask`]. niclab then sends the tester [`AgentRequest::MeasureHalf`] with `Exchange`,
-//! and the device an [`AgentRequest::Far`] with the result.
+//! [`AgentAnswer::Ask`]. niclab then sends [`AgentRequest::MeasureHalf`] with `Exchange` to the
+//! tester, and the result in [`AgentRequest::Far`] to the device.
 
 use std::path::PathBuf;
 use std::time::Duration;
