@@ -41,7 +41,8 @@ impl Hosts {
         if allowed().len() < 2 {
             return Err("two hosts need two cores".into());
         }
-        let [tester, device] = ["t", "d"].map(|end| format!("nl-{name}-{end}"));
+        let [tester, device] =
+            ["t", "d"].map(|end| format!("nl-{}-{name}-{end}", std::process::id()));
         let hosts = Hosts { tester, device };
         ip(&["netns", "add", &hosts.tester])?;
         ip(&["netns", "add", &hosts.device])?;
