@@ -33,8 +33,8 @@ pub(crate) fn stamped_frames(results: &Results<'_>) -> Option<ReportTable> {
     ];
     let place = ["device", "trial"].into_iter().chain(axes.iter().map(|axis| &axis[..]));
     let columns: Vec<&str> = place.chain(heads).collect();
-    let title = "Latency of some frames by time stamps of the tester's port, and by niclab from \
-                 call to poll; other tables and figures begin when a frame was due";
+    let title = "Latency of sampled frames: port to port by time stamps, call to poll by niclab's \
+                 clock (elsewhere: from when a frame was due)";
     let id = format!("{}-stamps", results.experiment.name);
     let table = results_from("clock", table(&id, title, &columns, rows));
     (!table.rows.is_empty()).then_some(table)
