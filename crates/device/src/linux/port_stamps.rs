@@ -58,7 +58,7 @@ struct Sampled {
     /// Time of the generator's core in all, and since it was last asked for, nanoseconds.
     cost_ns: u64,
     beside_ns: u64,
-    /// What the socket said against it.
+    /// The error of the socket that ended the sampling.
     failed: Option<io::Error>,
     moved: Box<[u8; FRAME_LEN_MAX]>,
 }
@@ -180,7 +180,7 @@ impl PortStamps {
 impl Sampled {
     fn begin(&mut self, load: &Load) {
         let expected = (load.warmup_ns + load.duration_ns) / EVERY_NS + 64;
-        // What is still in the queue is of an earlier load.
+        // The queue may still have times of an earlier load.
         self.take_sent();
         self.frames.clear();
         self.frames.reserve(expected.min(KEPT_MAX) as usize);

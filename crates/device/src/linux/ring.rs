@@ -18,7 +18,7 @@ pub const SINK_SLOTS: usize = 4 * RX_SLOTS;
 /// A transmit ring on an interface.
 pub struct TxRing {
     ring: packet::TxRing,
-    /// Of the tester's interface, where its stamps are asked for.
+    /// Stamps some frames; only a tester's ring has it.
     stamps: Option<Arc<PortStamps>>,
 }
 
@@ -71,7 +71,7 @@ impl Outlet for TxRing {
 /// A receive ring on an interface: what arrives, not what leaves, whomever it is addressed to.
 pub struct RxRing {
     ring: packet::RxRing,
-    /// Of the tester's interface, where its stamps are asked for.
+    /// Stamps some frames; only a tester's ring has it.
     stamps: Option<Arc<PortStamps>>,
 }
 

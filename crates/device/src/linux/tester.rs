@@ -85,7 +85,7 @@ impl LinuxTester {
         Ok(HalfObservation::Offered(Box::new(TesterObservation {
             load: offered,
             opened_ns,
-            // What its card had no room for is the sink's, too.
+            // The sink also loses the frames that its card had no room for.
             sink_missed: sink.dropped + rx_missed,
             interface: InterfaceCounts { rx_frames, tx_frames, rx_missed, tx_dropped },
         })))

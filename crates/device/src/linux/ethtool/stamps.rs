@@ -107,19 +107,19 @@ impl StampSetting {
 }
 
 impl Card {
-    /// What it can stamp; nothing where the driver does not know.
+    /// Reads which frames the card can stamp; a driver that does not know this stamps none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn stamp_ability(&mut self) -> io::Result<StampAbility> {
         let ability = self.if_known(&StampAbility::ask(), TS_INFO_LEN, StampAbility::read)?;
         Ok(ability.unwrap_or_default())
     }
 
-    /// What it is set to stamp; `None` where the driver does not tell.
+    /// Reads which frames the card is set to stamp; `None` where the driver does not tell.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn stamp_setting(&mut self) -> io::Result<Option<StampSetting>> {
         match self.caller.stamp_setting(&StampSetting::default().bytes(), false) {
             Err(e) if is_unknown(&e) => Ok(None),
@@ -130,7 +130,7 @@ impl Card {
     /// Sets what it stamps; the driver may choose a setting that stamps more, which this returns.
     ///
     /// # Errors
-    /// What the kernel says; `ERANGE` where the card has no such setting.
+    /// Those of the kernel; `ERANGE` where the card has no such setting.
     pub fn set_stamps(&mut self, setting: StampSetting) -> io::Result<StampSetting> {
         Ok(StampSetting::read(self.caller.stamp_setting(&setting.bytes(), true)?))
     }
