@@ -138,6 +138,13 @@ download() {
         { may_install && as_root apt-get update -qq && apt-get download -qq "$@"; }
 }
 
+# undo_unpacking DIRECTORY LOG: says why packages could not be unpacked, and removes what was.
+undo_unpacking() {
+    say "that failed; the end of $2:"
+    tail -n 5 "$2" >&2
+    rm -rf "$1"
+}
+
 # unpack_servers PACKAGE...: unpacks servers into a directory of their own, where niclab finds them.
 # They are not installed: their packages start a service, now and at every boot. Libraries that they
 # lack are installed.
@@ -157,9 +164,7 @@ unpack_servers() {
         download "$@" || exit 1
         for package in *.deb; do dpkg-deb -x "$package" .. || exit 1; done
     ) >"$log" 2>&1 </dev/null; then
-        say "that failed; the end of $log:"
-        tail -n 5 "$log" >&2
-        rm -rf "$part"
+        undo_unpacking "$part" "$log"
         return 1
     fi
     # ldd fails where one of the files is a script.
@@ -297,9 +302,7 @@ unpack_guest() {
         printf '%s\n' packages/*.deb | sed 's,.*/,,' >packages.txt
         rm -rf "$image" boot packages usr bin
     ) >"$log" 2>&1 </dev/null; then
-        say "that failed; the end of $log:"
-        tail -n 5 "$log" >&2
-        rm -rf "$part"
+        undo_unpacking "$part" "$log"
         return 1
     fi
     rm -rf "$target/guest"
@@ -395,9 +398,7 @@ want_guest_cards() {
         download qemu-system-x86 qemu-system-common qemu-system-data || exit 1
         for package in *.deb; do dpkg-deb -x "$package" .. || exit 1; done
     ) >"$log" 2>&1 </dev/null; then
-        say "that failed; the end of $log:"
-        tail -n 5 "$log" >&2
-        rm -rf "$part"
+        undo_unpacking "$part" "$log"
         return 1
     fi
     rm -rf "$part/packages"

@@ -114,7 +114,7 @@ pub struct StampedFrames {
     pub cost_ns: u64,
 }
 
-/// What gives frames their time stamps.
+/// The clock that frames are stamped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampClock {

@@ -31,9 +31,11 @@ const FRAME_LEN_MAX: usize = 1 << 16;
 /// How long the last times of sent frames are waited for.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// Stamps of the port and niclab's clock run at rates that differ by less than one in so many; and
-/// what they may differ by in any case, nanoseconds.
+/// A time by stamps may be longer than niclab's by one part in this many: the clocks run at
+/// different rates.
 const RATE_MAX: u64 = 100;
+
+/// It may be longer by this in any case, nanoseconds.
 const SLACK_NS: u64 = 1_000;
 
 /// Fewest frames of which the smallest difference is the resolution of a clock.
@@ -156,7 +158,7 @@ impl PortStamps {
     /// The times of the measured part of a load that is over.
     ///
     /// # Errors
-    /// Of the socket.
+    /// Those of the stamping socket.
     pub(super) fn end(&self, load: &Load) -> io::Result<StampedFrames> {
         self.due_ns.store(u64::MAX, Ordering::Relaxed);
         let until_ns = self.time.now_ns() + WAIT.as_nanos() as u64;
@@ -172,7 +174,8 @@ impl PortStamps {
         if let Some(error) = sampled.failed.take() {
             return Err(error);
         }
-        let cost_ns = sampled.cost_ns / (sampled.frames.len() as u64).max(1);
+        let sent = sampled.frames.iter().filter(|frame| frame.called_ns > 0).count();
+        let cost_ns = sampled.cost_ns / (sent as u64).max(1);
         Ok(StampedFrames { cost_ns, ..times(&sampled.frames, load, self.clock) })
     }
 }

@@ -76,8 +76,11 @@ impl LinuxTester {
         self.rings.drain()?;
         let before = self.end.counters()?;
         self.rings.outlet.begin_stamps(load);
-        let (mut offered, opened_ns) = self.ends().offer(load, start_ns, depth)?;
-        offered.stamped = self.rings.end_stamps(load)?;
+        let offered = self.ends().offer(load, start_ns, depth);
+        // Also behind an error: a marker is not to be stamped.
+        let stamped = self.rings.end_stamps(load)?;
+        let (mut offered, opened_ns) = offered?;
+        offered.stamped = stamped;
         let sink = self.rings.inlet.counters();
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
         let LinkCounters { rx_frames, tx_frames, rx_missed, tx_dropped, .. } =

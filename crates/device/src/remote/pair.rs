@@ -21,7 +21,7 @@ use crate::two_hosts::{
     ServeSignal, TesterObservation, align, merge,
 };
 
-/// Markers before each trial: so many that nothing delays one of them.
+/// Markers before each trial. Of 64, at least one is hardly ever delayed.
 const MARKERS: u32 = 64;
 
 /// The time from telling both hosts when a load begins to that beginning, in the first attempt.

@@ -41,7 +41,7 @@ impl DeviceObservation {
 }
 
 impl MarkedTrips {
-    /// What cannot be right of the answer to so many markers, if anything.
+    /// Names the fault of an answer to `count` markers, if it has one.
     pub fn fault(&self, count: u32) -> Option<&'static str> {
         let is_more = self.sent > count.into() || self.trips.len() as u64 > self.sent;
         is_more.then_some("more markers than it was asked for")

@@ -22,8 +22,7 @@ const LOST_MAX: u64 = 4;
 const TESTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DEVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// An exchange that has taken so many bytes of frames takes no further burst, so that no answer is
-/// too long.
+/// An exchange takes no further burst after this many bytes of frames, which bounds its answer.
 const EXCHANGED_MAX: usize = 1 << 20;
 
 /// The two ends of the tester's port.
@@ -231,7 +230,7 @@ mod tests {
 
     fn load(warmup_ns: u64) -> Load {
         Load {
-            // The preparation of so many flows takes milliseconds.
+            // It takes milliseconds to prepare a million flows.
             flows: FlowSpec { count: 1_000_000, ..FlowSpec::default() },
             sizes: FrameSizes::Fixed(64),
             rate: Rate::Pps(1000.0),

@@ -7,7 +7,8 @@ use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
 use crate::variants::FAILURES_MAX;
 
-/// The message of a trial of so many nanoseconds in which no frame was due.
+/// The message of a trial in which no frame was due. It names a duration longer than the trial's,
+/// `duration_ns` nanoseconds.
 pub(super) fn nothing_due(duration_ns: u64) -> String {
     format!(
         "no frame was due in the measured part: the machine took the generator's core away for all \

@@ -78,7 +78,7 @@ struct SearchTrials {
 enum SearchStop {
     /// It is time to end the run, or the device went away: `--resume` searches anew.
     Ended,
-    /// No frame was due in the trials of so many nanoseconds.
+    /// No frame was due in the trials, which had this duration in nanoseconds.
     NothingDue(u64),
 }
 

@@ -42,7 +42,7 @@ pub fn print(document: &FleetDocument, width: usize, out: &mut impl Write) -> io
     line("", &verdict(document))
 }
 
-/// What was left out, and which cards were not compared.
+/// Says how many cards were not compared, and which rows and sources were left out.
 fn notes(document: &FleetDocument) -> Vec<String> {
     let mut notes = Vec::new();
     let uncompared = document.uncompared();

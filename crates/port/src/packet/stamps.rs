@@ -19,7 +19,7 @@ use rustix::net::{SendFlags, send};
 use super::ring;
 use crate::link::Link;
 
-/// What stamps frames.
+/// The clock that frames are stamped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampClock {
     /// The card, by its own clock.
