@@ -36,13 +36,15 @@ fn words(line: &str) -> Option<Vec<String>> {
     Some(head.iter().map(|word| (*word).to_owned()).chain(words).collect())
 }
 
-/// The words of a line up to what the shell does; what is quoted is of one word.
+/// The words of a line up to what the shell does. What is quoted, or the output of another command,
+/// is of one word.
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote): (Vec<String>, Option<String>, _) = (vec![], None, None);
     for char in line.chars() {
         match (quote, char) {
             (Some(end), _) if end == char => quote = None,
             (None, '"' | '\'') => quote = Some(char),
+            (None, '(') if word.as_deref() == Some("$") => quote = Some(')'),
             (None, '#' | '|' | '>' | ';' | '&') => break,
             (None, _) if char.is_whitespace() => words.extend(word.take()),
             _ => word.get_or_insert_default().push(char),
