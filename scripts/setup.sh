@@ -252,6 +252,33 @@ want_sshd() {
     have ssh || install_packages optional "devices of other hosts" openssh-client
 }
 
+# Suricata, for tests of the partition of its rules. It is not installed, because its package starts a
+# service; its libraries are. Debian 12 has it in its backports alone.
+want_suricata() {
+    local part=$target/suricata.part log=$target/suricata.log libraries
+    ! have suricata && [ ! -d "$target/suricata" ] || return 0
+    have apt-get && have dpkg-deb || return 1
+    say "unpacking Suricata into $target/suricata for tests of its rules; it is not installed"
+    rm -rf "$part" && mkdir -p "$part/packages"
+    if ! (
+        [ -n "$(apt-cache madison suricata)" ] || ask_debian bookworm-backports || exit 1
+        cd "$part/packages" || exit 1
+        download suricata libhtp2 || exit 1
+        for package in *.deb; do dpkg-deb -x "$package" .. || exit 1; done
+    ) >"$log" 2>&1 </dev/null; then
+        undo_unpacking "$part" "$log"
+        return 1
+    fi
+    mapfile -t libraries < <(dpkg-deb -f "$part"/packages/suricata_*.deb Depends | tr ',' '\n' |
+        sed -n 's/^ *\(lib[^ |]*\).*/\1/p' | grep -vx libhtp2 | sort -u)
+    if ! install_packages optional "tests with Suricata" "${libraries[@]}"; then
+        rm -rf "$part"
+        return 1
+    fi
+    rm -rf "$part/packages"
+    mv "$part" "$target/suricata"
+}
+
 # ReFrame, which runs niclab on many hosts. Its pins lack a large package that it can do without.
 want_reframe() { python_place reframe "tests with ReFrame" --no-deps; }
 

@@ -119,6 +119,15 @@ Examples:
 Cards are equal if device kind and driver are the same. At least five of them, with three repeats
 each, are needed to find an outlier.";
 
+const PARTITION_EXAMPLES: &str = "\
+Examples:
+  niclab ids partition --rules suricata.rules --cores 2 -o parts
+      parts/core-0.rules, parts/core-1.rules and the page parts/report.html
+  niclab ids partition --rules local.rules --cores 4 --trace monday.pcap -o parts
+      the same, weighed by the packets of a trace
+
+The rules of $HOME_NET and its like need --config, or /etc/suricata/suricata.yaml.";
+
 const MERGE_EXAMPLES: &str = "\
 Examples:
   niclab run echo-size --device peer:192.0.2.7 --where host --there peer --path on -o host
@@ -229,6 +238,12 @@ pub enum Command {
     /// compared or a source was left out.
     #[command(after_long_help = FLEET_EXAMPLES)]
     Fleet(FleetArguments),
+    /// Divide the rules of an intrusion detection (Suricata) over cores
+    Ids {
+        /// What to do with them
+        #[command(subcommand)]
+        command: IdsCommand,
+    },
     /// Serve a key-value store to memcached's clients, until it is stopped
     ///
     /// It speaks memcached's text, meta and binary protocols. Items are kept in memory alone; the
@@ -743,6 +758,43 @@ pub enum ProfileCommand {
     },
     /// Run the published experiments on the modelled cards, and compare with what was published
     Validate,
+}
+
+/// The commands of `niclab ids`.
+#[derive(Debug, Subcommand)]
+pub enum IdsCommand {
+    /// Divide rules over cores, and say what each core gets
+    ///
+    /// Writes a file of rules for each core, and a page with the shares of each core. Rules that
+    /// share state stay together. The alerts of all cores are those of one core with all rules, if
+    /// each flow goes to the cores whose rules can concern it.
+    #[command(after_long_help = PARTITION_EXAMPLES)]
+    Partition(PartitionArguments),
+}
+
+/// Arguments of `niclab ids partition`.
+#[derive(Args, Debug)]
+pub struct PartitionArguments {
+    /// Files of rules in Suricata's language
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
+    /// Number of cores, 1 to 64
+    #[arg(long, value_name = "N")]
+    pub cores: usize,
+    /// Traces (pcap, pcapng) of the traffic that the rules are for: they say how many packets
+    /// concern each rule
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    pub trace: Vec<PathBuf>,
+    /// Configuration of Suricata that defines variables such as $HOME_NET
+    /// [default: /etc/suricata/suricata.yaml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Directory for the files of rules and the page; it must not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The commands of `niclab rules`.

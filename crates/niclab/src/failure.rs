@@ -48,6 +48,7 @@ use niclab_report::ReportError;
 use niclab_result::ResultError;
 
 use crate::files::{reason, reason_of_profile, who_may};
+use crate::ids::IdsFailure;
 use crate::output::{one_line, quoted};
 use crate::rows_failure::RowsFailure;
 use crate::suggestion;
@@ -114,6 +115,9 @@ pub enum Failure {
     /// Rows of results, or a fleet.
     #[error("{0}")]
     Rows(#[from] RowsFailure),
+    /// Rules of an intrusion detection.
+    #[error("{0}")]
+    Ids(#[from] IdsFailure),
     /// Devices that accept rules and do something else.
     #[error("not as rules mean it: {}", inner_lines(devices))]
     NonConforming {
@@ -621,6 +625,7 @@ impl Failure {
             Failure::Untrue { .. } => 10,
             Failure::NonConforming { .. } => 11,
             Failure::Rows(failure) => failure.code(),
+            Failure::Ids(failure) => failure.code(),
             Failure::Stopped { .. } => STOPPED as u8,
         }
     }

@@ -18,6 +18,7 @@ mod export;
 mod failure;
 mod files;
 mod fleet;
+mod ids;
 mod kvs;
 mod list;
 mod merge;
@@ -48,7 +49,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{
-    Arguments, Command, MeasureCommand, ProfileCommand, ProgramCommand, RulesCommand, ServeCommand,
+    Arguments, Command, IdsCommand, MeasureCommand, ProfileCommand, ProgramCommand, RulesCommand,
+    ServeCommand,
 };
 use failure::Failure;
 
@@ -88,6 +90,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Doctor { clean: true, .. } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fleet(arguments) => fleet::run(&arguments),
+        Command::Ids { command: IdsCommand::Partition(arguments) } => ids::partition(&arguments),
         Command::Kvs(arguments) => kvs::run(&arguments),
         Command::List { experiment: None, json } => list::run(json),
         Command::List { experiment: Some(name), .. } => list::toml(&name),

@@ -21,6 +21,7 @@ mod fleet;
 mod form;
 mod legend;
 mod page;
+mod partition;
 mod reference;
 mod scripts;
 mod spec;
@@ -33,6 +34,7 @@ use niclab_result::{Environment, Figure, Quantity, SCHEMA, Summary};
 
 pub use conform::conform_html;
 pub use fleet::fleet_html;
+pub use partition::partition_html;
 pub use spec::vega_lite;
 pub use theme::{Theme, config, dark_colours};
 

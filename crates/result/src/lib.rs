@@ -33,6 +33,7 @@ mod folder;
 pub mod latency;
 pub mod limits;
 mod lines;
+pub mod partition;
 mod quantity;
 pub mod reference;
 pub mod rows;

@@ -17,6 +17,7 @@ mod driver;
 mod echo;
 mod fleet;
 mod foreign;
+mod ids;
 mod interrupted;
 mod json;
 mod killed;

@@ -12,6 +12,8 @@ const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules-tut
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/first-program.md");
 
+const IDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ids.md");
+
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules.md");
 
 /// Runs a command of the chapter in `directory`, and compares what it says.
@@ -66,6 +68,12 @@ fn the_chapter_about_rules_runs_as_written() {
     let _cores = cores();
     let (files, commands, _) = carried_out(CHAPTER, scratch().path());
     assert!(files >= 5 && commands >= 5, "{files} files, {commands} commands");
+}
+
+#[test]
+fn the_page_about_rules_of_suricata_runs_as_written() {
+    let (files, commands, _) = carried_out(IDS, scratch().path());
+    assert_eq!((files, commands), (2, 1));
 }
 
 #[test]

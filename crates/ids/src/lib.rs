@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod frame;
+pub mod partition;
+mod ranges;
+mod region;
+pub mod rule;
+mod variables;
+
+pub use frame::flow_of;
+pub use ranges::{AddressSet, RangeSet};
+pub use region::{FlowEnds, Region, Selector};
+pub use variables::{ConfigError, Variables};

@@ -1,0 +1,81 @@
+//! `niclab ids`: files of rules for each core, and nothing where something is wrong.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Ended, niclab, run, scratch};
+
+const RULES: &str = "alert tcp any any -> any 25 (sid:1;)\nalert tcp any any -> any 445 (sid:2;)\n\
+                     alert http any any -> any any (sid:3;)\n";
+
+fn partition(directory: &Path, arguments: &[&str]) -> Ended {
+    let mut started = niclab(&["ids", "partition"]);
+    started.args(arguments).current_dir(directory);
+    run(started)
+}
+
+#[test]
+fn each_core_gets_its_part_of_the_rules() {
+    let place = scratch();
+    fs::write(place.path().join("a.rules"), RULES).unwrap();
+    let arguments = ["--rules", "a.rules", "--cores", "2", "-o", "parts", "--json"];
+    let ended = partition(place.path(), &arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<&str> = RULES.lines().collect();
+    let mut placed = Vec::new();
+    for core in 0..2 {
+        let file = place.path().join(format!("parts/core-{core}.rules"));
+        let text = fs::read_to_string(file).unwrap();
+        let mut rules: Vec<&str> = text.lines().collect();
+        assert_eq!(rules.pop(), Some(lines[2]), "a rule on any flow is on both");
+        placed.extend(rules.into_iter().map(str::to_owned));
+    }
+    placed.sort();
+    assert_eq!(placed, lines[..2]);
+    let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let written = fs::read_to_string(place.path().join("parts/partition.json")).unwrap();
+    assert_eq!(document, serde_json::from_str::<serde_json::Value>(&written).unwrap());
+    assert!(place.path().join("parts/report.html").is_file());
+}
+
+#[test]
+fn wrong_input_is_refused_and_nothing_is_written() {
+    let place = scratch();
+    let write = |name: &str, text: &str| fs::write(place.path().join(name), text).unwrap();
+    write("a.rules", RULES);
+    write("again.rules", "\nalert udp any any -> any 53 (sid:2;)\n");
+    write("bad.rules", "alert tpc any any -> any any (sid:9;)\nalert ip any any any\n");
+    write("none.rules", "# none\n");
+    write("house.rules", "alert ip $HOUSE any -> any any (sid:9;)\n");
+    write("bad.yaml", "vars: [1\n");
+    write("cut.pcap", "\u{a}\r\r\n");
+    let refused: [(&[&str], i32, &str); 7] = [
+        (&["--rules", "bad.rules"], 3, "bad.rules: line 1, column 7: expected a protocol"),
+        (
+            &["--rules", "a.rules", "again.rules"],
+            3,
+            "again.rules: line 2: the rule 2 is in a.rules (line 2), too: give each rule its own \
+             sid, or leave one file out",
+        ),
+        (&["--rules", "none.rules"], 3, "--rules: the files have no rule; give others"),
+        (&["--rules", "house.rules", "--config", "bad.yaml"], 3, "bad.yaml: not YAML with `vars`"),
+        (&["--rules", "missing.rules"], 3, "missing.rules"),
+        (&["--rules", "a.rules", "--trace", "cut.pcap"], 3, "trace cut.pcap: "),
+        (&["--rules", "a.rules", "--cores", "65"], 2, "--cores 65: give 1 to 64"),
+    ];
+    for (arguments, code, message) in refused {
+        let cores: &[&str] = if arguments.contains(&"--cores") { &[] } else { &["--cores", "2"] };
+        let ended = partition(place.path(), &[arguments, cores, &["-o", "parts"]].concat());
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.err.contains(message), "{message}: {ended:?}");
+        assert!(!place.path().join("parts").exists(), "{arguments:?}");
+    }
+    // Both rules of the file are named.
+    let ended = partition(place.path(), &["--rules", "bad.rules", "--cores", "2", "-o", "parts"]);
+    assert!(ended.err.contains("bad.rules: line 2, column "), "{ended:?}");
+    fs::create_dir(place.path().join("parts")).unwrap();
+    write("parts/mine", "");
+    let ended = partition(place.path(), &["--rules", "a.rules", "--cores", "2", "-o", "parts"]);
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(place.path().join("parts/mine").exists());
+}
