@@ -44,11 +44,12 @@ pub use face::{
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,
-    QueueCounters, Rate, Slice, Stalls, StampedFrames, TimestampClock,
+    QueueCounters, Rate, Slice, Stalls, StampedFrames,
 };
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
+pub use niclab_packet::timestamp::TimestampClock;
 pub use plan::{
     BalanceMode, CallMode, ControlCore, OPERATIONS_PER_S_MAX, Plan, RSS_CHANGES_PER_S_MAX,
     RssChangeKind, RssPlan, RuleChangeKind, RuleWork, RulesPlan,

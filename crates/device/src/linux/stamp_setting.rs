@@ -2,7 +2,7 @@
 //!
 //! As with other settings, what was there is noted in a file before anything is changed.
 
-use niclab_port::packet::TimestampClock;
+use niclab_packet::timestamp::TimestampClock;
 
 use super::ethtool::Card;
 use super::ethtool::stamps::{RxFilter, StampSetting};

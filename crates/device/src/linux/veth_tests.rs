@@ -16,9 +16,10 @@ use crate::{
     Arrivals, DeviceError, Function, Load, LoadObservation, Rate, RuleBlock, Setup, SetupReport,
     Testbed, linux,
 };
-use niclab_load::{Latency, TimestampClock};
+use niclab_load::Latency;
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
+use niclab_packet::timestamp::TimestampClock;
 
 /// Waits until the cores are free; `None`, and says so, where the caller cannot run.
 pub fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
