@@ -90,10 +90,23 @@ pub(crate) fn open_half(
             linux::open_device(name, far)
         }
         ("dpdk", role) => dpdk::open_half(name, role, far),
-        (kind, _) if KINDS.contains(&kind) => {
-            Err(DeviceError::lacks(format!("a tester and a device on two hosts with {kind}")))
+        (kind, _) if KINDS.contains(&kind) => Err(DeviceError::lacks(format!(
+            "a tester and a device on two hosts with {kind}; {}",
+            halves_of(role)
+        ))),
+        _ => {
+            Err(DeviceError::BadName { text: name.to_owned(), reason: halves_of(role).to_owned() })
         }
-        _ => open(name),
+    }
+}
+
+/// What can be this part of a testbed of two hosts, in words.
+pub(crate) fn halves_of(role: two_hosts::Role) -> &'static str {
+    match role {
+        two_hosts::Role::Tester => "a tester is linux:IFACE or dpdk:EAL-ARGUMENTS",
+        two_hosts::Role::Device | two_hosts::Role::Whole => {
+            "a device is linux:IFACE, linux-xdp:IFACE, linux-tc:IFACE or dpdk:EAL-ARGUMENTS"
+        }
     }
 }
 
