@@ -372,6 +372,9 @@ pub enum Failure {
     Result(#[from] ResultError),
     /// A file of rules, a program or tables that is not there, or not to be opened.
     #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
+    /// The result directory of a run cannot be used.
+    #[error("{}", of_run(.0))]
+    RunDirectory(ResultError),
     Unread {
         /// The file.
         path: PathBuf,
@@ -466,16 +469,35 @@ fn of_card(error: &CardError) -> String {
     }
 }
 
-/// Why a result directory cannot be used; where a right to read is missing, who has it.
+/// Why a result directory cannot be used; where a right to read is missing, who has it. The option
+/// that names another one, where that is the remedy.
 fn of_result(error: &ResultError) -> String {
     match error {
         ResultError::Unreadable { path } => format!("{error}: {}", who_may(path)),
         error => error.to_string(),
     }
+        ResultError::Exists { .. }
+        | ResultError::Occupied { .. }
+        | ResultError::ReadOnly { .. }
+        | ResultError::Busy { .. } => format!("{error} with -o"),
 }
 
 /// Why a profile cannot be used; where a right to its file is missing, who has it.
 fn of_profile(error: &UnreadProfile) -> String {
+/// The same of a run, which may go on.
+fn of_run(error: &ResultError) -> String {
+    match error {
+        ResultError::Exists { path } => {
+            format!("{}, or go on with it: --resume {}", of_result(error), word(path))
+        }
+        ResultError::Full { .. } => {
+            format!("{error} and go on with --resume; every finished measurement is kept")
+        }
+        ResultError::Disk { .. } => format!("{error}, then go on with --resume"),
+        error => of_result(error),
+    }
+}
+
     match error {
         UnreadProfile::Absent(absent) => {
             reason_of_profile(absent) + &suggestion::profile(&absent.name)
@@ -606,6 +628,7 @@ impl Failure {
             | Failure::Result(_)
             | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
+            | Failure::RunDirectory(_)
             | Failure::Untrusted { .. } => 4,
             Failure::Device(error) => of_device(error),
             Failure::Echo(error) => of_echo(error),
@@ -663,5 +686,41 @@ fn of_echo(error: &EchoError) -> u8 {
     match error {
         EchoError::Range { .. } | EchoError::NotSupported { .. } => 3,
         _ => 9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_is_gone_on_with() {
+        let errors = || {
+            let path = PathBuf::from("a b");
+            let source = io::Error::from_raw_os_error(5);
+            [
+                ResultError::Exists { path: path.clone() },
+                ResultError::Full { path: path.clone() },
+                ResultError::Disk { path, source },
+            ]
+        };
+        assert_eq!(
+            errors().map(|error| Failure::Result(error).to_string()),
+            [
+                "a b exists already: choose another directory with -o",
+                "no space left for a b: free some",
+                "a b: Input/output error (os error 5); check the disk",
+            ]
+        );
+        assert_eq!(
+            errors().map(|error| Failure::RunDirectory(error).to_string()),
+            [
+                "a b exists already: choose another directory with -o, or go on with it: --resume \
+                 'a b'",
+                "no space left for a b: free some and go on with --resume; every finished \
+                 measurement is kept",
+                "a b: Input/output error (os error 5); check the disk, then go on with --resume",
+            ]
+        );
     }
 }
