@@ -50,6 +50,7 @@ use niclab_result::ResultError;
 use crate::files::{reason, reason_of_profile, who_may};
 use crate::output::{one_line, quoted};
 use crate::rows_failure::RowsFailure;
+use crate::rules::{counted, plural};
 use crate::suggestion;
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
@@ -169,7 +170,10 @@ pub enum Failure {
         reason: String,
     },
     /// A packet test that did not hold.
-    #[error("{}: {failures} expectations failed, see above", path.display())]
+    #[error(
+        "{}: {} failed, see above",
+        path.display(), plural(*failures, "expectation", "expectations")
+    )]
     Untrue {
         /// The file of the test.
         path: PathBuf,
@@ -347,8 +351,9 @@ pub enum Failure {
                 "no message was sent in {duration_ms} ms; measure for longer with --duration-ms"
             ),
             sent => format!(
-                "none of {sent} messages came back in {duration_ms} ms; check that a server runs \
-                 there and that no firewall drops its answers"
+                "none of {} came back in {duration_ms} ms; check that a server runs there and \
+                 that no firewall drops its answers",
+                counted(*sent, "message", "messages")
             ),
         }
     )]
@@ -370,11 +375,11 @@ pub enum Failure {
     /// The result directory cannot be used.
     #[error("{}", of_result(.0))]
     Result(#[from] ResultError),
-    /// A file of rules, a program or tables that is not there, or not to be opened.
-    #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
     /// The result directory of a run cannot be used.
     #[error("{}", of_run(.0))]
     RunDirectory(ResultError),
+    /// A file of rules, a program or tables that is not there, or not to be opened.
+    #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
     Unread {
         /// The file.
         path: PathBuf,
@@ -474,16 +479,14 @@ fn of_card(error: &CardError) -> String {
 fn of_result(error: &ResultError) -> String {
     match error {
         ResultError::Unreadable { path } => format!("{error}: {}", who_may(path)),
-        error => error.to_string(),
-    }
         ResultError::Exists { .. }
         | ResultError::Occupied { .. }
         | ResultError::ReadOnly { .. }
         | ResultError::Busy { .. } => format!("{error} with -o"),
+        error => error.to_string(),
+    }
 }
 
-/// Why a profile cannot be used; where a right to its file is missing, who has it.
-fn of_profile(error: &UnreadProfile) -> String {
 /// The same of a run, which may go on.
 fn of_run(error: &ResultError) -> String {
     match error {
@@ -498,6 +501,8 @@ fn of_run(error: &ResultError) -> String {
     }
 }
 
+/// Why a profile cannot be used; where a right to its file is missing, who has it.
+fn of_profile(error: &UnreadProfile) -> String {
     match error {
         UnreadProfile::Absent(absent) => {
             reason_of_profile(absent) + &suggestion::profile(&absent.name)
@@ -626,9 +631,9 @@ impl Failure {
             | Failure::Within { .. }
             | Failure::OtherVariants { .. }
             | Failure::Result(_)
+            | Failure::RunDirectory(_)
             | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
-            | Failure::RunDirectory(_)
             | Failure::Untrusted { .. } => 4,
             Failure::Device(error) => of_device(error),
             Failure::Echo(error) => of_echo(error),
