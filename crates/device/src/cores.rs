@@ -1,9 +1,19 @@
-//! Cores: which this process may use, and staying on one.
+//! Cores: which this process may use, staying on one, and whose machine they are of.
+
+use std::fs;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use crate::face::DeviceError;
+
+/// A number that the kernel draws at each boot. All containers of a machine read the same one.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A number that the machine of this process has and no other has; empty where it is not known.
+pub fn boot_id() -> String {
+    fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
+}
 
 /// The cores this process may use, ascending.
 pub fn allowed() -> Vec<u32> {

@@ -44,11 +44,12 @@ pub use face::{
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,
-    QueueCounters, Rate, Slice, Stalls, StampedFrames, TimestampClock,
+    QueueCounters, Rate, Slice, Stalls, StampedFrames,
 };
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
+pub use niclab_packet::timestamp::TimestampClock;
 pub use plan::{
     BalanceMode, CallMode, ControlCore, OPERATIONS_PER_S_MAX, Plan, RSS_CHANGES_PER_S_MAX,
     RssChangeKind, RssPlan, RuleChangeKind, RuleWork, RulesPlan,
@@ -89,10 +90,23 @@ pub(crate) fn open_half(
             linux::open_device(name, far)
         }
         ("dpdk", role) => dpdk::open_half(name, role, far),
-        (kind, _) if KINDS.contains(&kind) => {
-            Err(DeviceError::lacks(format!("a tester and a device on two hosts with {kind}")))
+        (kind, _) if KINDS.contains(&kind) => Err(DeviceError::lacks(format!(
+            "a tester and a device on two hosts with {kind}; {}",
+            halves_of(role)
+        ))),
+        _ => {
+            Err(DeviceError::BadName { text: name.to_owned(), reason: halves_of(role).to_owned() })
         }
-        _ => open(name),
+    }
+}
+
+/// What can be this part of a testbed of two hosts, in words.
+pub(crate) fn halves_of(role: two_hosts::Role) -> &'static str {
+    match role {
+        two_hosts::Role::Tester => "a tester is linux:IFACE or dpdk:EAL-ARGUMENTS",
+        two_hosts::Role::Device | two_hosts::Role::Whole => {
+            "a device is linux:IFACE, linux-xdp:IFACE, linux-tc:IFACE or dpdk:EAL-ARGUMENTS"
+        }
     }
 }
 

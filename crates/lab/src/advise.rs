@@ -16,6 +16,8 @@ use niclab_device::{
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
 
+use crate::words;
+
 pub use workload::{Workload, WorkloadError};
 
 /// Groups that the rules are spread over; 0: they stand in group 0.
@@ -310,7 +312,7 @@ impl AdviceTrial<'_> {
         let (setup, block) = self.setup();
         let report = model.setup(&setup)?;
         if let Some(refusal) = report.refusal {
-            let capability = format!("{} rules: {refusal}", self.workload.rules);
+            let capability = format!("{}: {refusal}", words::rules(self.workload.rules.into()));
             return Err(DeviceError::lacks(capability));
         }
         let plan = |per_s| {

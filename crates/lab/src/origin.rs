@@ -72,7 +72,11 @@ mod tests {
         };
         assert_eq!(local, expected);
         let fact = Fact { name: HOST.into(), value: "dut-7".into() };
-        let there = HostEnvironment { place: "ssh://dut".into(), facts: vec![fact], noise: vec![] };
+        let there = HostEnvironment {
+            place: "ssh://dut".into(),
+            facts: vec![fact],
+            ..HostEnvironment::default()
+        };
         let tester = HostEnvironment { place: "ssh://tester".into(), ..HostEnvironment::default() };
         let both = vec![tester, there.clone()];
         let of = |place, hosts| origin(&device(&[(HOST, place)], hosts), "here").host;

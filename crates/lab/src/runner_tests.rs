@@ -78,6 +78,30 @@ fn a_rate_that_hangs_on_the_maximum_is_resolved_and_stored() {
 }
 
 #[test]
+fn a_trial_without_a_rate_names_the_failed_repeats_it_needs() {
+    let set = ["groups=0", "rules=1", "frame=64"];
+    let reasons = |nature: Nature| {
+        let mut bench = Bench::new(vec![nature], &set, 2);
+        bench.execute();
+        let reason = |sample: &Sample| match &sample.outcome {
+            Outcome::Failed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        bench.samples("latency").into_iter().filter_map(reason).collect::<Vec<String>>()
+    };
+    let share = "no throughput to take a share of: of the `saturate` trial of this point, ";
+    // One of the five saturating trials of a repeat sets the rate.
+    let interrupted = (1..=5).map(|at| Nature { interrupted: at..at + 1, ..Nature::default() });
+    let first_failed: Vec<String> = interrupted.flat_map(reasons).collect();
+    let reason = "repeat 1 of 2 failed: simulated was interrupted: the way broke";
+    assert_eq!(first_failed, [format!("{share}{reason}")], "the second repeat has a rate");
+    let none = "repeat 1 of 2 processed no frame";
+    let nothing_came_back = reasons(Nature { loss_ratio: 1.0, ..Nature::default() });
+    let both = format!("{none}; repeat 2 of 2 processed no frame");
+    assert_eq!(nothing_came_back, [format!("{share}{none}"), format!("{share}{both}")]);
+}
+
+#[test]
 fn all_repeats_of_a_point_have_the_rate_of_the_first_on_resume_too() {
     let nature = Nature { noise: 0.5, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1", "frame=64"], 4);

@@ -322,13 +322,13 @@ fn unmet_warning(rules: &RulesFile) -> Option<String> {
 
 /// Frames that are not sent as they once were.
 fn trace_warnings(trace: &Trace) -> Vec<String> {
-    let whole = |count: u32| words::whole(count.into());
     let path = trace.path.display();
     let TraceFrames { frames, frames_padded, .. } = trace.frames;
     let padded = format!(
-        "{path}: {} of {} frames are too short for Ethernet: niclab pads them with zeros.",
-        whole(frames_padded),
-        whole(frames)
+        "{path}: {} of {} {} too short for Ethernet: niclab pads them with zeros.",
+        words::whole(frames_padded.into()),
+        words::counted(frames.into(), "frame"),
+        words::verb(frames_padded.into(), "is", "are")
     );
     (frames_padded > 0).then_some(padded).into_iter().collect()
 }
@@ -470,7 +470,8 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<RankedWarning> {
             .iter()
             .filter_map(|(kind, of)| {
                 let count = of.iter().filter(|marks| marks.contains(mark)).count();
-                (count > 0).then(|| (count, format!("{count} of {} {kind} points", of.len())))
+                let all = words::counted(of.len() as f64, &format!("{kind} point"));
+                (count > 0).then(|| (count, format!("{count} of {all}")))
             })
             .collect();
         let verb = verbs[usize::from(counts.iter().map(|(count, _)| count).sum::<usize>() > 1)];

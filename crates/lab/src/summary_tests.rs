@@ -210,7 +210,8 @@ fn every_experiment_with_published_figures_is_compared_at_their_places() {
         ("rule-update", &changed, 2, "6"),
     ] {
         let words = compared(name, set);
-        let start = format!("Differs from published at {points} of {points} compared points.");
+        let noun = if points == 1 { "point" } else { "points" };
+        let start = format!("Differs from published at {points} of {points} compared {noun}.");
         assert!(words.starts_with(&start), "{name}: {words}");
         assert!(words.ends_with(&format!("PAM 2021, figure {figure}).")), "{name}: {words}");
     }

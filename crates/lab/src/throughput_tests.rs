@@ -1,6 +1,6 @@
 //! Searches for throughput from their text to their table, on devices whose throughput is known.
 
-use niclab_result::{Mark, ReportTable, Sample, Summary};
+use niclab_result::{Mark, Outcome, ReportTable, Sample, Summary};
 
 use crate::experiments;
 use crate::mlr::{Regularity, SearchGoal};
@@ -60,6 +60,17 @@ fn a_search_is_resolved_with_the_trial_that_says_where_to_search() {
     assert_eq!((input.min_load_pps, input.max_load_pps), (12_000, 12_000_000));
     assert_eq!(mlrsearch.input(1.0).min_load_pps, 1, "never above the greatest load");
     assert_eq!(Run::from_toml(&run.to_toml().unwrap()).unwrap(), run);
+}
+
+#[test]
+fn a_search_without_a_throughput_to_start_from_says_why() {
+    let mut bench = bench(Nature { loss_ratio: 1.0, ..Nature::default() }, &ONE);
+    bench.execute();
+    let samples = bench.samples("mlrsearch");
+    let Outcome::Failed { reason, .. } = &samples[0].outcome else { panic!("{samples:?}") };
+    let right = "no throughput to search below: of the `saturate` trial of this point, \
+                 repeat 1 of 1 processed no frame";
+    assert_eq!(reason, right);
 }
 
 #[test]

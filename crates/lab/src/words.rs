@@ -59,7 +59,12 @@ pub fn verb<'a>(count: f64, of_one: &'a str, of_many: &'a str) -> &'a str {
 
 /// `1 rule`, `65,536 rules`.
 pub fn rules(count: f64) -> String {
-    format!("{} {}", whole(count), if count == 1.0 { "rule" } else { "rules" })
+    counted(count, "rule")
+}
+
+/// A count with its noun, whose plural ends in `s`: `1 point`, `65,536 points`.
+pub fn counted(count: f64, noun: &str) -> String {
+    format!("{} {noun}{}", whole(count), if count == 1.0 { "" } else { "s" })
 }
 
 /// A share of one in percent: `97.2 %`.

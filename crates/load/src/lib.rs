@@ -22,7 +22,7 @@ pub use drive::{LoadError, drive, mark_stalls};
 pub use histogram::Latency;
 pub use observation::{
     Alignment, AlignmentBy, Control, Honesty, LoadObservation, PortCounters, QueueCounters,
-    QueueReaction, RssChanges, Slice, Stalls, StampedFrames, TimestampClock,
+    QueueReaction, RssChanges, Slice, Stalls, StampedFrames,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Latency;
+use niclab_packet::timestamp::TimestampClock;
 use serde::{Deserialize, Serialize};
 
 /// The observation of one load and one plan on one device.
@@ -112,18 +113,6 @@ pub struct StampedFrames {
     /// Mean time of the generator's core for such a frame, nanoseconds: the call that sends it, the
     /// request for its stamp and the answer.
     pub cost_ns: u64,
-}
-
-/// The clock that frames are stamped by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimestampClock {
-    /// The card, by its own clock, at its end of the cable.
-    #[default]
-    Card,
-    /// The kernel: the driver when it hands a frame to the card, the stack when the driver hands it
-    /// a frame.
-    Kernel,
 }
 
 /// Changes of RSS while frames flow, and the work of the cores meanwhile.

@@ -18,6 +18,7 @@ use crate::arguments::ConformArguments;
 use crate::devices;
 use crate::failure::Failure;
 use crate::output::{is_terminal, json, one_line, say, stdout};
+use crate::rules::plural;
 use crate::tables;
 
 /// How often a line says how far it is, where there is no terminal for a bar.
@@ -97,8 +98,10 @@ fn accusation(device: &DeviceConformance) -> Option<String> {
     let faults = device.faults.len();
     let name = one_line(&device.device);
     (wrong > 0).then(|| {
-        let all = device.cells.len();
-        format!("{name}: {wrong} of {all} cells are accepted and wrong, by {faults} faults")
+        let all = plural(device.cells.len(), "cell", "cells");
+        let are = if wrong == 1 { "is" } else { "are" };
+        let faults = plural(faults, "fault", "faults");
+        format!("{name}: {wrong} of {all} {are} accepted and wrong, by {faults}")
     })
 }
 
@@ -115,6 +118,11 @@ fn options(arguments: &ConformArguments) -> ConformOptions {
     options
 }
 
+/// `1 case`, `3 cases`.
+fn cases(count: usize) -> String {
+    plural(count, "case", "cases")
+}
+
 /// A device with its bar on the screen.
 fn tried(name: &str, bed: &mut dyn Testbed, options: &ConformOptions) -> DeviceConformance {
     let bar = if is_terminal() { ProgressBar::new(1) } else { ProgressBar::hidden() };
@@ -126,12 +134,12 @@ fn tried(name: &str, bed: &mut dyn Testbed, options: &ConformOptions) -> DeviceC
     let result = conform(bed, options, &mut |progress| {
         if !is_terminal() && told.elapsed() >= TOLD_EVERY {
             told = Instant::now();
-            let (done, all) = (progress.done, progress.all);
-            say(&format!("{name}: {done} of {all} cells, {} cases wrong", progress.wrong));
+            let (done, all) = (progress.done, plural(progress.all, "cell", "cells"));
+            say(&format!("{name}: {done} of {all}, {} wrong", cases(progress.wrong)));
         }
         bar.set_length(progress.all as u64);
         bar.set_position(progress.done as u64);
-        bar.set_message(format!("{name}: {}; {} cases wrong", progress.row, progress.wrong));
+        bar.set_message(format!("{name}: {}; {} wrong", progress.row, cases(progress.wrong)));
     });
     bar.finish_and_clear();
     result

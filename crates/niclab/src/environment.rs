@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use niclab_device::cores::boot_id;
 use niclab_device::{Fact, HostEnvironment};
 use niclab_lab::run::RunDevice;
 use niclab_result::{Environment, SCHEMA};
@@ -17,7 +18,7 @@ pub fn read() -> Environment {
 pub fn this_host() -> HostEnvironment {
     let Environment { facts, noise, .. } = read();
     let facts = facts.into_iter().map(|(name, value)| Fact { name, value }).collect();
-    HostEnvironment { place: String::new(), facts, noise }
+    HostEnvironment { place: String::new(), boot_id: boot_id(), facts, noise }
 }
 
 /// Adds the facts and the noise of other hosts, each behind its place.

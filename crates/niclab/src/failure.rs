@@ -51,6 +51,7 @@ use crate::files::{reason, reason_of_profile, who_may};
 use crate::ids::IdsFailure;
 use crate::output::{one_line, quoted};
 use crate::rows_failure::RowsFailure;
+use crate::rules::{counted, plural};
 use crate::suggestion;
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
@@ -173,7 +174,10 @@ pub enum Failure {
         reason: String,
     },
     /// A packet test that did not hold.
-    #[error("{}: {failures} expectations failed, see above", path.display())]
+    #[error(
+        "{}: {} failed, see above",
+        path.display(), plural(*failures, "expectation", "expectations")
+    )]
     Untrue {
         /// The file of the test.
         path: PathBuf,
@@ -351,8 +355,9 @@ pub enum Failure {
                 "no message was sent in {duration_ms} ms; measure for longer with --duration-ms"
             ),
             sent => format!(
-                "none of {sent} messages came back in {duration_ms} ms; check that a server runs \
-                 there and that no firewall drops its answers"
+                "none of {} came back in {duration_ms} ms; check that a server runs there and \
+                 that no firewall drops its answers",
+                counted(*sent, "message", "messages")
             ),
         }
     )]
@@ -374,6 +379,9 @@ pub enum Failure {
     /// The result directory cannot be used.
     #[error("{}", of_result(.0))]
     Result(#[from] ResultError),
+    /// The result directory of a run cannot be used.
+    #[error("{}", of_run(.0))]
+    RunDirectory(ResultError),
     /// A file of rules, a program or tables that is not there, or not to be opened.
     #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
     Unread {
@@ -470,11 +478,30 @@ fn of_card(error: &CardError) -> String {
     }
 }
 
-/// Why a result directory cannot be used; where a right to read is missing, who has it.
+/// Why a result directory cannot be used; where a right to read is missing, who has it. The option
+/// that names another one, where that is the remedy.
 fn of_result(error: &ResultError) -> String {
     match error {
         ResultError::Unreadable { path } => format!("{error}: {}", who_may(path)),
+        ResultError::Exists { .. }
+        | ResultError::Occupied { .. }
+        | ResultError::ReadOnly { .. }
+        | ResultError::Busy { .. } => format!("{error} with -o"),
         error => error.to_string(),
+    }
+}
+
+/// The same of a run, which may go on.
+fn of_run(error: &ResultError) -> String {
+    match error {
+        ResultError::Exists { path } => {
+            format!("{}, or go on with it: --resume {}", of_result(error), word(path))
+        }
+        ResultError::Full { .. } => {
+            format!("{error} and go on with --resume; every finished measurement is kept")
+        }
+        ResultError::Disk { .. } => format!("{error}, then go on with --resume"),
+        error => of_result(error),
     }
 }
 
@@ -608,6 +635,7 @@ impl Failure {
             | Failure::Within { .. }
             | Failure::OtherVariants { .. }
             | Failure::Result(_)
+            | Failure::RunDirectory(_)
             | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
             | Failure::Untrusted { .. } => 4,
@@ -668,5 +696,41 @@ fn of_echo(error: &EchoError) -> u8 {
     match error {
         EchoError::Range { .. } | EchoError::NotSupported { .. } => 3,
         _ => 9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_is_gone_on_with() {
+        let errors = || {
+            let path = PathBuf::from("a b");
+            let source = io::Error::from_raw_os_error(5);
+            [
+                ResultError::Exists { path: path.clone() },
+                ResultError::Full { path: path.clone() },
+                ResultError::Disk { path, source },
+            ]
+        };
+        assert_eq!(
+            errors().map(|error| Failure::Result(error).to_string()),
+            [
+                "a b exists already: choose another directory with -o",
+                "no space left for a b: free some",
+                "a b: Input/output error (os error 5); check the disk",
+            ]
+        );
+        assert_eq!(
+            errors().map(|error| Failure::RunDirectory(error).to_string()),
+            [
+                "a b exists already: choose another directory with -o, or go on with it: --resume \
+                 'a b'",
+                "no space left for a b: free some and go on with --resume; every finished \
+                 measurement is kept",
+                "a b: Input/output error (os error 5); check the disk, then go on with --resume",
+            ]
+        );
     }
 }

@@ -137,7 +137,7 @@ fn results_in(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     if is_result(source) {
         return Ok(vec![source.to_owned()]);
     }
-    let of = |error| niclab_result::ResultError::of(source, error);
+    let of = |error| niclab_result::ResultError::of_reading(source, error);
     let mut found = Vec::new();
     for entry in fs::read_dir(source).map_err(of)? {
         let path = entry.map_err(of)?.path();

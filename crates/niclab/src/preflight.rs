@@ -8,6 +8,8 @@ use niclab_load::clock::Clock;
 use niclab_load::{StallWatch, Stalls};
 use niclab_result::Environment;
 
+use crate::rules::counted;
+
 /// How long each core is watched.
 const WATCH: Duration = Duration::from_millis(500);
 
@@ -54,8 +56,8 @@ impl ObservedCore {
 fn words(watched: ObservedCore) -> String {
     let ObservedCore { stalls, passed_ns } = watched;
     format!(
-        "{} gaps over 10 us in {} ms, {:.2} % of the time, the longest {} us",
-        stalls.count,
+        "{} over 10 us in {} ms, {:.2} % of the time, the longest {} us",
+        counted(stalls.count, "gap", "gaps"),
         passed_ns / 1_000_000,
         watched.away() * 100.0,
         stalls.longest_ns / 1_000
@@ -88,7 +90,7 @@ mod tests {
         // Stopped for 2 s after 0.3 s of the half second.
         let stalls = Stalls { count: 1, total_ns: 2_000_000_000, longest_ns: 2_000_000_000 };
         let message = words(ObservedCore { stalls, passed_ns: 2_300_000_000 });
-        let right = "1 gaps over 10 us in 2300 ms, 86.96 % of the time, the longest 2000000 us";
+        let right = "1 gap over 10 us in 2300 ms, 86.96 % of the time, the longest 2000000 us";
         assert_eq!(message, right);
     }
 }

@@ -14,6 +14,7 @@ use niclab_lab::validation;
 use crate::failure::Failure;
 use crate::files;
 use crate::output::stdout;
+use crate::rules::plural;
 use crate::stored;
 
 /// The prefix of a published card, which `fit` accepts in place of a result directory.
@@ -31,7 +32,7 @@ pub fn check(profiles: &[String]) -> Result<(), Failure> {
         let is_known = |(_, entry): &&(_, Entry)| *entry != Entry::Unknown;
         let known = numbers.flatten().filter(is_known).count();
         let unknown = profile.unknown();
-        write!(out, "{name}: {}: {known} numbers", profile.title)?;
+        write!(out, "{name}: {}: {}", profile.title, plural(known, "number", "numbers"))?;
         match unknown.as_slice() {
             [] => writeln!(out)?,
             unknown => writeln!(out, "; unknown: {}", unknown.join(", "))?,

@@ -12,7 +12,7 @@ use niclab_program::{Program, Single, Stf, Verdict, Warning, carry_out};
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
 use crate::output::{json, one_line, quoted, say, stdout};
-use crate::rules::plural;
+use crate::rules::{counted, plural};
 use document::{CheckedProgram, CheckedPrograms};
 
 /// Entries of a table where nobody says how many.
@@ -64,11 +64,12 @@ fn write_checked(
         program.cost(),
     )?;
     for window in &program.windows {
-        writeln!(out, "window {}: {} bytes", window.name, window.len)?;
+        writeln!(out, "window {}: {}", window.name, counted(window.len as u64, "byte", "bytes"))?;
     }
     for rings in &program.rings {
         let (name, count) = (&rings.name, rings.count);
-        writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
+        let bytes = count * rings.shape.bytes();
+        writeln!(out, "ring {name}: {bytes} bytes in {}", plural(count, "ring", "rings"))?;
     }
     write_warnings(out, warnings)
 }

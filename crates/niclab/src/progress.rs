@@ -86,7 +86,10 @@ impl Screen {
         let estimate = duration(run.estimate_s());
         let estimate = match done {
             0 => format!("about {estimate}"),
-            _ => format!("about {estimate} in all, {done} samples are there"),
+            _ => {
+                let there = plural(done, "sample is", "samples are");
+                format!("about {estimate} in all, {there} there")
+            }
         };
         let [names, devices] = [names, devices].map(|all| one_line(&all.join(", ")));
         say(&format!("{names} on {devices}: {estimate}"));
@@ -192,9 +195,9 @@ pub fn variant_words(run: &Run) -> Vec<String> {
 fn trace_words(Trace { path, frames }: &Trace) -> String {
     let TraceFrames { frames, flows, frame_len_min, frame_len_max, .. } = frames;
     format!(
-        "trace: {}: {frames} frames of {frame_len_min} to {frame_len_max} B with stamp and FCS, \
-         flows: {flows}",
-        path.display()
+        "trace: {}: {} of {frame_len_min} to {frame_len_max} B with stamp and FCS, flows: {flows}",
+        path.display(),
+        plural(*frames as usize, "frame", "frames")
     )
 }
 

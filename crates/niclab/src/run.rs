@@ -43,6 +43,13 @@ const PREFLIGHT_FROM_S: f64 = 20.0;
 
 /// Runs what was asked for, or goes on with a run that was cut short.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    measure(arguments).map_err(|failure| match failure {
+        Failure::Result(error) => Failure::RunDirectory(error),
+        other => other,
+    })
+}
+
+fn measure(arguments: &RunArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let Prepared { run, mut beds, tuned, mut directory, done, earlier } = match &arguments.resume {
         Some(path) => resumed(path, arguments)?,

@@ -29,7 +29,7 @@ pub fn device(name: &str) -> String {
     let of_kind = || {
         let (kind, rest) = name.split_once(':')?;
         let known = near(kind, KINDS.map(str::to_owned).into_iter())?;
-        (known != kind).then(|| format!("{known}:{rest}"))
+        Some(format!("{known}:{rest}"))
     };
     words(whole.or_else(of_kind))
 }
@@ -50,7 +50,8 @@ fn words(meant: Option<String>) -> String {
 fn near(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
     let near = known.map(|known| (strsim::damerau_levenshtein(name, &known), known)).min();
     // A letter in three may be wrong: `sfot`, `ocupancy`.
-    let near = near.filter(|(changes, known)| 3 * changes <= known.len() + 2);
+    // A name that is known is no slip: it is wrong for another reason.
+    let near = near.filter(|(changes, known)| *changes > 0 && 3 * changes <= known.len() + 2);
     near.map(|(_, known)| known)
 }
 
@@ -67,6 +68,7 @@ mod tests {
         assert_eq!(device("linux-veth"), "; did you mean `linux:veth`?");
         assert_eq!(device("dpkd:--vdev=x"), "; did you mean `dpdk:--vdev=x`?");
         assert_eq!(device("dpdk:--vdev=x"), "");
+        assert_eq!(device("soft") + &device("linux:veth"), "", "it is what was typed");
         assert_eq!(axis("rule", "groups, rules, frame"), "; did you mean `rules`?");
         assert_eq!(axis("nothing", "groups, rules, frame"), "");
         assert_eq!(experiment("nonsense") + &device("eth0"), "");

@@ -1,7 +1,7 @@
 //! Tables and paragraphs, as wide as the terminal.
 //!
 //! A table that is wider is cut into blocks of columns, each with the columns that tell its rows
-//! apart; no cell is torn where a block can be made instead.
+//! apart; no cell is torn where a block can be made instead. A single row that is wider is a list.
 
 use std::io::{self, Write};
 
@@ -73,13 +73,27 @@ impl Grid {
         Ok(self.only(&differ))
     }
 
-    /// Writes the table, in as many blocks as it takes.
+    /// Writes the table, in as many blocks as it takes; a single row that takes several is a list
+    /// of its cells, a line each.
     pub fn print(&self, width: usize, out: &mut impl Write) -> io::Result<()> {
-        if self.rows.is_empty() || self.columns.is_empty() {
+        if self.rows.is_empty() {
             return writeln!(out, "nothing was measured");
         }
-        for block in self.blocks(width) {
-            writeln!(out, "{}", self.only(&block).drawn(width))?;
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        match (self.blocks(width), &self.rows[..]) {
+            (blocks, [row]) if blocks.len() > 1 => {
+                let cells = self.columns.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+                for (column, cell) in cells {
+                    writeln!(out, "{}", wrapped(&format!("{column}: {cell}"), width))?;
+                }
+            }
+            (blocks, _) => {
+                for block in blocks {
+                    writeln!(out, "{}", self.only(&block).drawn(width))?;
+                }
+            }
         }
         Ok(())
     }
@@ -187,6 +201,25 @@ mod tests {
         assert_eq!(narrow.matches("1500").count(), 2, "{narrow}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 46), "{narrow}");
         assert!(narrow.contains("3.12 Mpps (3.00 to 3.30)"), "a cell was torn:\n{narrow}");
+    }
+
+    #[test]
+    fn a_wide_table_of_one_row_is_a_list() {
+        let row: [&[&str]; 1] = [&["soft", "64", "8.12 Mpps (8.00 to 8.30)", "", "12.1 us"]];
+        let grid = grid(&["device", "frame", "throughput (interval)", "marks", "p50"], &row);
+        let list = "device: soft\nframe: 64\nthroughput (interval): 8.12 Mpps (8.00 to\n  8.30)\n\
+                    p50: 12.1 us\n";
+        assert_eq!(text(&grid, 42), list);
+        let is_row = |line: &str| line.contains("soft") && line.contains("12.1 us");
+        assert!(text(&grid, 100).lines().any(is_row), "where it fits it is a table");
+    }
+
+    #[test]
+    fn a_table_whose_columns_were_all_printed_before_is_empty() {
+        let same: [&[&str]; 2] = [&["soft"], &["soft"]];
+        let folded = grid(&["device"], &same).folded(80, &mut Vec::new()).unwrap();
+        assert_eq!(text(&folded, 80), "");
+        assert_eq!(text(&grid(&["device"], &[]), 80), "nothing was measured\n");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod key;
 pub mod limits;
 pub mod size;
 pub mod stack;
+pub mod timestamp;
 pub mod trace;
 pub mod wire;
 

@@ -7,6 +7,7 @@ use niclab_result::conform::{
 };
 
 use crate::ReportError;
+use crate::words::count;
 
 /// The whole page.
 #[derive(Template)]
@@ -88,8 +89,11 @@ fn view(at: usize, device: &DeviceConformance) -> DeviceView<'_> {
         device,
         anchor: format!("device-{at}"),
         lead: format!(
-            "{right} of {all} cells are right, {wrong} are accepted and wrong. {cases} cases, \
-             {frames} frames, {queues} queues, {seconds:.1} s.{failed}"
+            "{right} of {} right, {wrong} accepted and wrong. {}, {}, {}, {seconds:.1} s.{failed}",
+            count(all, "cell"),
+            count(*cases as usize, "case"),
+            count(*frames as usize, "frame"),
+            count(usize::from(*queues), "queue")
         ),
         matrices: vec![
             matrix(device, ConformPart::Patterns, "Items by the form of their masks"),
@@ -198,7 +202,7 @@ mod tests {
             devices: vec![device],
         };
         let page = conform_html(&document).unwrap();
-        assert!(page.contains("1 of 3 cells are right, 1 are accepted and wrong"), "{page}");
+        assert!(page.contains("1 of 3 cells right, 1 accepted and wrong"), "{page}");
         assert!(page.contains("ignores the mask of ipv4 src"));
         assert!(!page.contains("<script>"), "words of a driver are no script");
         assert!(!page.contains("http://") && !page.contains("src=\"http"), "it needs no network");

@@ -9,7 +9,7 @@ use niclab_result::fleet::{
 };
 use serde_json::json;
 
-use crate::ReportError;
+use crate::{ReportError, words};
 
 /// Outliers and figures that the page describes one by one; the list has all cards.
 const DESCRIBED_MAX: [usize; 2] = [200, 12];
@@ -88,7 +88,7 @@ pub fn fleet_html(document: &FleetDocument) -> Result<String, ReportError> {
             "{outliers} of {} {}, in {}.",
             document.counted(document.cards.len()),
             if outliers == 1 { "is an outlier" } else { "are outliers" },
-            counted(document.comparisons as usize, "comparison")
+            words::count(document.comparisons as usize, "comparison")
         ),
         rate: document.rate_words(),
         notes: notes(document),
@@ -117,19 +117,14 @@ fn notes(document: &FleetDocument) -> Vec<String> {
         ));
     }
     if document.marked_values > 0 {
-        let values = counted(document.marked_values as usize, "value");
+        let values = words::count(document.marked_values as usize, "value");
         notes.push(format!("Left out: {values} with a mark that puts them in doubt."));
     }
     if document.repeated_rows > 0 {
-        let rows = counted(document.repeated_rows as usize, "row");
+        let rows = words::count(document.repeated_rows as usize, "row");
         notes.push(format!("Left out: {rows} of runs that an earlier source has."));
     }
     notes
-}
-
-/// `1 host`, `30 hosts`.
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A change in percent.
@@ -181,7 +176,7 @@ fn outlier(document: &FleetDocument, of: &Outlier) -> OutlierView {
 fn group(group: &FleetGroup) -> GroupView<'_> {
     let about = match &group.unjudged {
         Some(why) => format!("Not judged: {why}."),
-        None => format!("{}.", counted(group.cards, "card")),
+        None => format!("{}.", words::count(group.cards, "card")),
     };
     let row = |of: &'_ FleetFigure| -> (String, String, String) {
         let spread = format!("{} %", significant(of.spread * 100.0));
@@ -193,7 +188,7 @@ fn group(group: &FleetGroup) -> GroupView<'_> {
         let (cards, outliers) = (*cards, *outliers);
         FigureRow { trial, point, metric, median, unit, spread, cards, outliers }
     });
-    let summary = counted(group.figures.len(), "figure");
+    let summary = words::count(group.figures.len(), "figure");
     GroupView { name: &group.name, about, summary, rows: rows.collect() }
 }
 

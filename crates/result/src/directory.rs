@@ -58,7 +58,7 @@ impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Repair::Cut { path, len } => {
-                write!(f, "{}: cut off a torn last line of {len} bytes", path.display())
+                write!(f, "{}: cut off a torn last line of {len} B", path.display())
             }
             Repair::Ended { path } => {
                 write!(f, "{}: the last line had no line end, and got one", path.display())

@@ -1,4 +1,6 @@
 //! Why a result directory cannot be written or read, with the remedy.
+//!
+//! The messages name no option of a command: which it has, the command line says.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +11,14 @@ use crate::{RUN, SAMPLES};
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// The directory a run was to make is there already, written by another run.
-    #[error(
-        "{} exists already: choose another directory with -o, or go on with it: --resume {}",
-        path.display(), path.display()
-    )]
+    #[error("{} exists already: choose another directory", path.display())]
     Exists {
         /// The directory.
         path: PathBuf,
     },
     /// Something else stands where a run was to make its directory.
     #[error(
-        "{} exists already and is not a result directory: choose another directory with -o",
+        "{} exists already and is not a result directory: choose another directory",
         path.display()
     )]
     Occupied {
@@ -27,7 +26,7 @@ pub enum ResultError {
         path: PathBuf,
     },
     /// The place may not be written to.
-    #[error("{} is read-only for this user: choose a writable directory with -o", path.display())]
+    #[error("{} is read-only for this user: choose a writable directory", path.display())]
     ReadOnly {
         /// What could not be made or opened.
         path: PathBuf,
@@ -165,7 +164,7 @@ pub enum ResultError {
     /// Another run writes into the directory.
     #[error(
         "another run is writing into {}: wait until it ends, or stop it, or choose another \
-         directory with -o",
+         directory",
         path.display()
     )]
     Busy {
@@ -196,11 +195,7 @@ pub enum ResultError {
         reason: String,
     },
     /// The disk is full.
-    #[error(
-        "no space left for {}: free some and go on with --resume; every finished measurement is \
-         kept",
-        path.display()
-    )]
+    #[error("no space left for {}: free some", path.display())]
     Full {
         /// What could not be written.
         path: PathBuf,
@@ -215,7 +210,7 @@ pub enum ResultError {
         path: PathBuf,
     },
     /// Any other failure of the disk.
-    #[error("{}: {source}; check the disk, then go on with --resume", path.display())]
+    #[error("{}: {source}; check the disk", path.display())]
     Disk {
         /// What could not be read or written.
         path: PathBuf,
@@ -243,7 +238,7 @@ impl ResultError {
     }
 
     /// The error that the system's answer means where something was to be read.
-    pub(crate) fn of_reading(path: &Path, source: io::Error) -> ResultError {
+    pub fn of_reading(path: &Path, source: io::Error) -> ResultError {
         match ResultError::of(path, source) {
             ResultError::ReadOnly { path } => ResultError::Unreadable { path },
             other => other,

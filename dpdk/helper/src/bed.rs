@@ -900,16 +900,19 @@ impl Ports {
     }
 
     fn wait_for_links(&self) -> Result<(), Refusal> {
-        self.tester.iter().chain([&*self.device]).try_for_each(wait_for_link)
+        let started = Instant::now();
+        let ports = self.tester.iter().chain([&*self.device]);
+        let without: Vec<String> =
+            ports.filter_map(|port| wait_for_link(port, started).err()).map(|why| why.0).collect();
+        if without.is_empty() { Ok(()) } else { Err(Refusal(without.join("; "))) }
     }
 }
 
-/// Waits until a port has a link.
+/// Waits until a port has a link, which may take [`LINK_TIMEOUT`] from `started` on.
 ///
 /// # Errors
 /// It has none.
-pub fn wait_for_link(port: &Port) -> Result<(), Refusal> {
-    let started = Instant::now();
+pub fn wait_for_link(port: &Port, started: Instant) -> Result<(), Refusal> {
     while !port.has_link() {
         if started.elapsed() > LINK_TIMEOUT {
             let name = port.info().map_or("a port".to_owned(), |info| info.name);

@@ -1,5 +1,7 @@
 //! The tester's half of a testbed of two hosts: generator and sink on one port.
 
+use std::time::Instant;
+
 use niclab_device::capability::TWO_HOSTS;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::two_hosts::{
@@ -139,7 +141,7 @@ impl Testbed for DpdkTester {
         if frame_len_max != self.frame_len_max || self.ends.is_none() {
             self.start(frame_len_max).map_err(|refusal| self.broken(refusal))?;
         }
-        wait_for_link(&self.port).map_err(|refusal| self.broken(refusal))?;
+        wait_for_link(&self.port, Instant::now()).map_err(|refusal| self.broken(refusal))?;
         self.ends()?.drain();
         Ok(SetupReport::default())
     }
@@ -155,7 +157,8 @@ impl Testbed for DpdkTester {
                 Ok(HalfObservation::Offered(Box::new(offered)))
             }
             HalfTask::Mark { count } => {
-                wait_for_link(&self.port).map_err(|refusal| self.broken(refusal))?;
+                wait_for_link(&self.port, Instant::now())
+                    .map_err(|refusal| self.broken(refusal))?;
                 let mut next = self.next;
                 let mut ends = self.ends()?;
                 ends.drain();

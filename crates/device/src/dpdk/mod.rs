@@ -81,7 +81,8 @@ struct DpdkBed {
 
 /// Opens the ports that a name such as `dpdk:--vdev=net_ring0` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    greet(&program()?, question(name, Role::Whole)?, None)
+    let open = question(name, Role::Whole)?;
+    greet(&program()?, open, None)
 }
 
 /// The same with another program in the place of `niclab-dpdk`.
@@ -95,7 +96,8 @@ pub(crate) fn open_half(
     role: Role,
     far: FarLink,
 ) -> Result<Box<dyn Testbed>, DeviceError> {
-    greet(&program()?, question(name, role)?, Some(far))
+    let open = question(name, role)?;
+    greet(&program()?, open, Some(far))
 }
 
 fn greet(
@@ -126,6 +128,12 @@ fn question(name: &str, role: Role) -> Result<Open, DeviceError> {
 fn arguments(name: &str) -> Result<Vec<String>, DeviceError> {
     let bad = |reason: &str| DeviceError::BadName { text: name.into(), reason: reason.into() };
     let rest = name.strip_prefix("dpdk:").ok_or_else(|| bad("must start with `dpdk:`"))?;
+    if let Some((port, _)) = rest.split_once(",stamps=") {
+        return Err(DeviceError::lacks(format!(
+            "time stamps of the port `dpdk:{port}`: niclab lacks it; a tester `linux:IFACE` has \
+             them"
+        )));
+    }
     let arguments: Vec<String> = rest.split_whitespace().map(String::from).collect();
     if arguments.is_empty() {
         return Err(bad("give DPDK's arguments, such as `dpdk:--vdev=net_ring0`, or two cards: \
@@ -344,6 +352,14 @@ mod tests {
                 return error;
             }
         }
+    }
+
+    #[test]
+    fn time_stamps_of_a_port_are_what_niclab_lacks() {
+        let error = question("dpdk:-a 0000:01:00.0,stamps=card", Role::Tester).unwrap_err();
+        let expected = "not supported: time stamps of the port `dpdk:-a 0000:01:00.0`: niclab \
+                        lacks it; a tester `linux:IFACE` has them";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

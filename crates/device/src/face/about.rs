@@ -53,6 +53,9 @@ pub struct DeviceInfo {
 pub struct HostEnvironment {
     /// How it is reached: `ssh://dut`. Its agent leaves this empty.
     pub place: String,
+    /// A number that its machine has and no other has; empty where it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
     /// Its name, processor, kernel, governor, …: name and value in reading order.
     pub facts: Vec<Fact>,
     /// Sources of noise there, each with its remedy.

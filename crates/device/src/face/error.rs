@@ -94,6 +94,23 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// This error, which says another one too: that of a port at the other end of its cable. What a
+    /// device lacks is said alone.
+    pub(crate) fn with(self, other: DeviceError) -> DeviceError {
+        use DeviceError::{Absent, Broken, Interrupted, Rights};
+        if !matches!(other, Absent { .. } | Broken { .. } | Interrupted { .. } | Rights { .. }) {
+            return self;
+        }
+        let both = |text: String| format!("{text}; {other}");
+        match self {
+            Absent { what, remedy } => Absent { what, remedy: both(remedy) },
+            Broken { device, reason } => Broken { device, reason: both(reason) },
+            Interrupted { device, reason } => Interrupted { device, reason: both(reason) },
+            Rights { what, remedy } => Rights { what, remedy: both(remedy) },
+            alone => alone,
+        }
+    }
+
     /// The device lacks this: a result.
     pub fn lacks(capability: impl Into<String>) -> DeviceError {
         DeviceError::NotSupported { capability: capability.into() }

@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use niclab_load::{Latency, TimestampClock};
+use niclab_load::Latency;
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
+use niclab_packet::timestamp::TimestampClock;
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
 use niclab_port::packet::RxRing;
 
@@ -71,7 +72,7 @@ fn inside() {
     // Another program that asks for the kernel's time stamps has it write them into all rings.
     let loopback = super::link::find("lo").unwrap().unwrap();
     let mut other = RxRing::open(&loopback, 1_500, 64).unwrap();
-    other.stamp_by(niclab_port::packet::TimestampClock::Kernel).unwrap();
+    other.stamp_by(TimestampClock::Kernel).unwrap();
     let stamped = measured::load(&mut *bed, &load(None)).unwrap().stamped.unwrap();
     assert!(stamped.asked > 0 && stamped.port.0.is_empty(), "no PTP frames: {stamped:?}");
     drop(bed);

@@ -7,7 +7,6 @@ use std::io;
 use super::ethtool::Card;
 use super::ethtool::info::{Driver, Rings, Statistic};
 use super::ethtool::rss::RssConfig;
-use super::ethtool::stamps::RxFilter;
 use super::link::Link;
 use super::name::{Ends, Path};
 use super::ring::{RX_SLOTS, TX_SLOTS};
@@ -135,13 +134,7 @@ fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<
         };
         facts.push(fact("pause frames", text.to_owned()));
     }
-    if let Some(frames) = card.stamp_ability()?.frames() {
-        let text = match frames {
-            RxFilter::All => "of all frames",
-            RxFilter::Ptp => "of PTP frames",
-        };
-        facts.push(fact("card time stamps", text.to_owned()));
-    }
+    facts.push(fact("possible time stamps", card.stamp_ability()?.words()));
     if let Some(config) = card.rss_config()? {
         facts.push(fact("RSS hash", hash(&config)));
         if !config.key.is_empty() {

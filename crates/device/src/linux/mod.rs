@@ -187,7 +187,10 @@ impl LinuxBed {
                 let made = make_veth(path).map_err(|e| refused("making a veth pair", &e))?;
                 (Some(made.0), made.1)
             }
-            Ends::Named { tester, device } => (Some(End::named(tester)?), End::named(device)?),
+            Ends::Named { tester, device } => {
+                let (tester, device) = two_named(tester, device)?;
+                (Some(tester), device)
+            }
             Ends::Alone(device) => (None, End::named(device)?),
         };
         let stamping = match &tester {
@@ -215,6 +218,27 @@ impl LinuxBed {
         };
         bed.arrange(bed.shape)?;
         Ok(bed)
+    }
+}
+
+/// The interfaces at both ends of a cable.
+///
+/// # Errors
+/// As [`End::named`]; of both, where both have one.
+fn two_named(tester: &str, device: &str) -> Result<(End, End), DeviceError> {
+    let ends = both([tester, device].map(End::found))?;
+    let begun = Instant::now();
+    let left = || CARRIER_MAX.saturating_sub(begun.elapsed());
+    let [tester, device] = both(ends.map(|end| end.with_carrier(left())))?;
+    Ok((tester, device))
+}
+
+/// Both results, or the errors of both in one.
+fn both<T>(results: [Result<T, DeviceError>; 2]) -> Result<[T; 2], DeviceError> {
+    match results {
+        [Ok(first), Ok(second)] => Ok([first, second]),
+        [Err(first), Err(second)] => Err(first.with(second)),
+        [Err(error), Ok(_)] | [Ok(_), Err(error)] => Err(error),
     }
 }
 
@@ -248,15 +272,24 @@ impl End {
     /// An interface of this process's namespace, as it is; an address of it names it, too. Its
     /// carrier may take [`CARRIER_MAX`].
     fn named(name: &str) -> Result<End, DeviceError> {
+        End::found(name)?.with_carrier(CARRIER_MAX)
+    }
+
+    /// The same, whether it has a carrier or not.
+    fn found(name: &str) -> Result<End, DeviceError> {
         let name = &interface_of(name)?;
         let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
         let link = link.ok_or_else(|| DeviceError::Absent {
             what: format!("interface {name}"),
             remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
         })?;
-        let end = End { netns: NetNs::current(), link };
-        let link = end.wait_for_carrier(CARRIER_MAX)?;
-        Ok(End { link, ..end })
+        Ok(End { netns: NetNs::current(), link })
+    }
+
+    /// The end, when it has a carrier, which may take so long.
+    fn with_carrier(self, most: Duration) -> Result<End, DeviceError> {
+        let link = self.wait_for_carrier(most)?;
+        Ok(End { link, ..self })
     }
 
     /// Waits for the carrier of the interface, at most so long. An interface that is switched off

@@ -1,7 +1,7 @@
 //! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`,
 //! `linux-tc:veth`.
 
-use niclab_port::packet::TimestampClock;
+use niclab_packet::timestamp::TimestampClock;
 
 use crate::face::DeviceError;
 use crate::two_hosts::Role;

@@ -14,7 +14,8 @@ use std::time::Duration;
 use niclab_load::clock::Clock;
 use niclab_load::stamp::Stamp;
 use niclab_load::{Load, StampedFrames};
-use niclab_port::packet::{RxRing, StampingSocket, TimestampClock, TxRing};
+use niclab_packet::timestamp::TimestampClock;
+use niclab_port::packet::{RxRing, StampingSocket, TxRing};
 
 /// Time from one stamped frame to the next, nanoseconds.
 const EVERY_NS: u64 = 1_000_000;
@@ -288,13 +289,7 @@ impl Sampled {
 fn times(frames: &[SampledFrame], load: &Load, clock: TimestampClock) -> StampedFrames {
     let measured = load.warmup_ns..load.warmup_ns + load.duration_ns;
     let frames = frames.iter().filter(|frame| measured.contains(&frame.planned_ns));
-    let mut stamped = StampedFrames {
-        by: match clock {
-            TimestampClock::Card => niclab_load::TimestampClock::Card,
-            TimestampClock::Kernel => niclab_load::TimestampClock::Kernel,
-        },
-        ..StampedFrames::default()
-    };
+    let mut stamped = StampedFrames { by: clock, ..StampedFrames::default() };
     let mut took = Vec::new();
     for frame in frames {
         stamped.asked += 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use niclab_load::rings::{Inlet, Outlet};
 use niclab_load::{Load, StampedFrames};
+use niclab_packet::timestamp::TimestampClock;
 use niclab_port::packet::{self, RxCounters};
 pub use niclab_port::packet::{RX_SLOTS, TX_SLOTS};
 
@@ -138,7 +139,7 @@ impl Inlet for RxRing {
 /// Has some frames stamped that one ring sends and the other receives; those leave by the socket.
 pub fn stamp_frames(
     (tx, rx): (&mut TxRing, &mut RxRing),
-    clock: packet::TimestampClock,
+    clock: TimestampClock,
     socket: packet::StampingSocket,
 ) -> io::Result<()> {
     let stamps = PortStamps::new(clock, &mut rx.ring, socket)?;

@@ -4,8 +4,9 @@ use std::io;
 
 use niclab_load::{Load, PortCounters, StampedFrames};
 use niclab_packet::size::FCS_LEN;
+use niclab_packet::timestamp::TimestampClock;
 use niclab_port::error::PortError;
-use niclab_port::packet::{StampingSocket, TimestampClock};
+use niclab_port::packet::StampingSocket;
 
 use super::forward::{FRAME_NS, Forward};
 use super::forward_xdp;

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use super::link;
 use super::netns::NetNs;
-use super::{CARRIER_MAX, End};
+use super::{CARRIER_MAX, End, two_named};
 use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
     Arrivals, DeviceError, Function, Load, LoadObservation, Rate, RuleBlock, Setup, SetupReport,
     Testbed, linux,
 };
-use niclab_load::{Latency, TimestampClock};
+use niclab_load::Latency;
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
+use niclab_packet::timestamp::TimestampClock;
 
 /// Waits until the cores are free; `None`, and says so, where the caller cannot run.
 pub fn cores(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -372,6 +373,20 @@ fn namespaces(process: u32) -> Vec<String> {
     let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     let names = targets.filter_map(|target| target.to_str().map(String::from));
     names.filter(|name| name.starts_with("net:[")).collect()
+}
+
+#[test]
+fn each_of_two_interfaces_that_are_down_is_named() {
+    let Some(_cores) = cores("each_of_two_interfaces_that_are_down_is_named") else { return };
+    let netns = NetNs::anonymous().unwrap();
+    let fd = netns.fd().unwrap();
+    netns.within(|| link::make_pair("near", "far", fd, (1500, 1))).unwrap().unwrap();
+    let off = netns.within(|| Command::new("ip").args(["link", "set", "near", "down"]).status());
+    assert!(off.unwrap().unwrap().success());
+    let opened = netns.within(|| two_named("near", "far").map(drop)).unwrap();
+    let both = "interface near failed: it is down; `ip link set near up`; interface far failed: \
+                it is down; `ip link set far up`";
+    assert_eq!(opened.unwrap_err().to_string(), both);
 }
 
 /// The carrier of an interface comes when the other end is switched on.

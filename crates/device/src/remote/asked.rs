@@ -193,14 +193,15 @@ impl AskedDevice {
 /// comes up when both are started. An agent that does not open its device ends.
 ///
 /// # Errors
-/// The first one, after all have answered.
+/// The first one, after all have answered; it says the others too.
 pub(super) fn open_at_once(devices: &mut [&mut AskedDevice]) -> Result<(), DeviceError> {
     let asked: Vec<_> = devices.iter_mut().map(|device| device.ask_to_open()).collect();
     let opened = devices.iter_mut().zip(asked).map(|(device, asked)| {
         let opened = asked.and_then(|()| device.opened());
         opened.inspect_err(|_| device.agent = None)
     });
-    opened.collect::<Vec<_>>().into_iter().collect()
+    let failed: Vec<DeviceError> = opened.filter_map(Result::err).collect();
+    failed.into_iter().reduce(DeviceError::with).map_or(Ok(()), Err)
 }
 
 /// Starts other agents in the place of those that have failed.

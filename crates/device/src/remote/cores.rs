@@ -1,17 +1,11 @@
 //! The cores of two agents that may run on one machine.
 
-use std::fs;
-
 use super::protocol::AgentHost;
-use crate::cores::allowed;
-
-/// A number that the kernel draws at each boot. All containers of a machine read the same one.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+use crate::cores::{allowed, boot_id};
 
 /// The machine of this process.
 pub(super) fn here() -> AgentHost {
-    let boot_id = fs::read_to_string(BOOT_ID).unwrap_or_default();
-    AgentHost { boot_id: boot_id.trim().to_owned(), cores: allowed() }
+    AgentHost { boot_id: boot_id(), cores: allowed() }
 }
 
 /// The cores of each half of a testbed.

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::face::DeviceError;
+use crate::halves_of;
+use crate::two_hosts::Role;
 
 /// How the agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub(super) fn halves(name: &str) -> Option<(&str, &str)> {
 /// The device in a name, without its place and its tester.
 pub fn device_of(name: &str) -> String {
     let device = halves(name).map_or(name, |(_, device)| device);
-    Name::parse_half(device).map_or_else(|_| device.to_owned(), |name| name.device)
+    Name::parse_half(device, Role::Device).map_or_else(|_| device.to_owned(), |name| name.device)
 }
 
 /// The name of a testbed of two hosts.
@@ -61,15 +63,17 @@ impl Name {
     ///
     /// # Errors
     /// [`DeviceError::BadName`].
-    pub(super) fn parse_half(name: &str) -> Result<Name, DeviceError> {
+    pub(super) fn parse_half(name: &str, role: Role) -> Result<Name, DeviceError> {
         match name.strip_prefix(HERE) {
             Some(device) => Ok(Name { place: AgentPlace::Here, device: device.to_owned() }),
             None if name.starts_with(SSH) || name.starts_with(EXEC) => Name::parse(name),
             None => Err(DeviceError::BadName {
                 text: name.to_owned(),
-                reason: "give its host: `local=linux:eth0`, `ssh://dut=linux:eth0` or \
-                         `exec:COMMAND=linux:eth0`"
-                    .to_owned(),
+                reason: format!(
+                    "give its host: `local=linux:eth0`, `ssh://dut=linux:eth0` or \
+                     `exec:COMMAND=linux:eth0`; {}",
+                    halves_of(role)
+                ),
             }),
         }
     }

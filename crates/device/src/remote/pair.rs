@@ -61,9 +61,9 @@ impl TwoHosts {
         (tester, device): (&str, &str),
         start: &AgentStart,
     ) -> Result<TwoHosts, DeviceError> {
-        let name = Name::parse_half(tester)?;
+        let name = Name::parse_half(tester, Role::Tester)?;
         let mut tester = AskedDevice::start(tester, (name, Role::Tester), start)?;
-        let name = Name::parse_half(device)?;
+        let name = Name::parse_half(device, Role::Device)?;
         let mut device = AskedDevice::start(device, (name, Role::Device), start)?;
         let HalfCores { tester: of_tester, device: of_device, shared: shared_core } =
             divide(&tester.host, &device.host);

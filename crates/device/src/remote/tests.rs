@@ -232,6 +232,19 @@ fn an_error_of_the_tester_names_the_tester() {
     assert_eq!(trial(&[], &device[1..]), Err("DEVICE failed: no ring".into()));
 }
 
+#[test]
+fn each_half_whose_link_is_down_is_named() {
+    let names = ["it is down", "it has no carrier"].map(|reason| {
+        let broken = DeviceError::Broken { device: "linux".into(), reason: reason.into() };
+        let refused = serde_json::to_string(&AgentAnswer::Refused(broken)).unwrap();
+        format!("exec:sh -c \"{}; cat\"=linux:eth0", answering(&[&refused]))
+    });
+    let [tester, device] = &names;
+    let opened = open(&of_halves(tester, device), &here()).map(|bed| bed.about().clone());
+    let both = format!("{tester} failed: it is down; {device} failed: it has no carrier");
+    assert_eq!(opened.unwrap_err().to_string(), both);
+}
+
 /// Numbers that cannot be end the agent that gave them.
 #[test]
 fn observations_that_cannot_be_are_refused() {

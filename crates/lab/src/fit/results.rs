@@ -7,7 +7,7 @@ use niclab_result::{Coordinate, Mark, Outcome, Sample};
 use super::{CardMeasurements, Created, fit};
 use crate::axes::ACTIONS;
 use crate::runner::search::CAPACITY;
-use crate::statistics;
+use crate::{statistics, words};
 
 /// Why no profile can be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +40,10 @@ pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Prof
         let reason = match disturbed {
             0 => format!("no throughput over the rules of group 0: measure it with {again}"),
             trials => format!(
-                "no throughput over the rules of group 0: its {trials} trials were disturbed, \
-                 because the machine stalled; measure it on a calmer one with {again}"
+                "no throughput over the rules of group 0: its {} {} disturbed, because the machine \
+                 stalled; measure it on a calmer one with {again}",
+                words::counted(trials as f64, "trial"),
+                words::verb(trials as f64, "was", "were")
             ),
         };
         return Err(FitError { device: device.to_owned(), reason });

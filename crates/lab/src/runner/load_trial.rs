@@ -4,7 +4,7 @@ use niclab_device::{
     Control, DeviceError, Load, LoadObservation, Observation, Plan, Rate, RulesPlan, Task,
 };
 use niclab_load::AlignmentBy;
-use niclab_result::ResultError;
+use niclab_result::{Outcome, ResultError};
 
 use super::record::{failed, json, nothing_due, outcome};
 use super::{MeasuredPoint, OpenedDevice, Runner};
@@ -39,9 +39,9 @@ impl Runner<'_> {
     ) -> Result<(), ResultError> {
         let of_repeat = self.experiment.kind.of().plan_of_repeat(&plan, place.repeat);
         let Some(rate) = self.rate(place.device, trial, &load) else {
-            let reason = "the `saturate` trials of this point processed no frame, \
-                          or there is none: no rate to take a share of"
-                .to_string();
+            let of = self.states[place.device].known.base(trial);
+            let why = of.map_or_else(String::new, |of| self.no_maximum(place.device, of));
+            let reason = format!("no throughput to take a share of: {why}");
             let sample = self.sample(place, failed(reason));
             return self.keep(place.device, sample, None);
         };
@@ -102,6 +102,28 @@ impl Runner<'_> {
         let kept = observed.iter().filter(|observed| !(calm && observed.disturbed));
         let values: Vec<f64> = kept.filter_map(|observed| observed.throughput_pps).collect();
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
+    }
+
+    /// Why [`maximum_pps`](Runner::maximum_pps) knows none: what became of each repeat so far.
+    pub(super) fn no_maximum(&self, device: usize, of: usize) -> String {
+        let trial = &self.experiment.trials[of];
+        let (name, repeats) = (trial.kind.name(), self.experiment.repeats);
+        let known = &self.states[device].known;
+        let end_of = |repeat| {
+            let latest = known.latest(name, repeat, &trial.point)?;
+            let words = match &latest.outcome {
+                Outcome::Failed { reason, .. } => format!("failed: {reason}"),
+                Outcome::NotSupported { capability } => format!("is not supported: {capability}"),
+                _ if latest.throughput_pps.is_some_and(|pps| pps > 0.0) => return None,
+                Outcome::Measured | Outcome::Refused { .. } => "processed no frame".to_owned(),
+            };
+            Some(format!("repeat {} of {repeats} {words}", repeat + 1))
+        };
+        let ends: Vec<String> = (0..repeats).filter_map(end_of).collect();
+        match ends.is_empty() {
+            true => format!("no `{name}` trial of this point was made before it"),
+            false => format!("of the `{name}` trial of this point, {}", ends.join("; ")),
+        }
     }
 
     /// Whether the set-up of a device may have rules: a card may drop all frames by them, and need

@@ -6,6 +6,7 @@ use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};
 use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
 use crate::variants::FAILURES_MAX;
+use crate::words;
 
 /// The message of a trial in which no frame was due. It names a duration longer than the trial's,
 /// `duration_ns` nanoseconds.
@@ -174,7 +175,8 @@ pub(super) fn measures(sample: &Sample) -> bool {
 pub(super) fn refusal(report: &SetupReport) -> Option<String> {
     let (refused, asked) = (report.rules_refused, report.rules_refused + report.rules_installed);
     let message = report.refusal.as_deref().unwrap_or("no reason given");
-    (refused > 0).then(|| format!("{refused} of {asked} rules refused: {message}"))
+    let asked = words::rules(asked as f64);
+    (refused > 0).then(|| format!("{} of {asked} refused: {message}", words::whole(refused as f64)))
 }
 
 pub(super) fn outcome(refusal: &Option<String>) -> Outcome {

@@ -17,10 +17,6 @@ use crate::throughput::{Search, metric_name};
 /// Most times a trial is made until one has enough undisturbed slices.
 const TRIES_MAX: u32 = 3;
 
-/// The message of a point without a throughput to start from.
-const NO_MAXIMUM: &str = "the `saturate` trials of this point processed no frame, or there \
-    is none: no throughput to search below";
-
 /// A search as its sample keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchRecord {
@@ -118,7 +114,9 @@ impl Runner<'_> {
             return Ok(None);
         }
         let Some(maximum_pps) = self.maximum_pps(device, search.of) else {
-            let sample = self.sample(&place, failed(NO_MAXIMUM.into()));
+            let why = self.no_maximum(device, search.of);
+            let reason = format!("no throughput to search below: {why}");
+            let sample = self.sample(&place, failed(reason));
             return self.keep(device, sample, None).map(|()| None);
         };
         let (input, mut seen, mut cut) =

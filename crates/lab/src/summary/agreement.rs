@@ -116,12 +116,12 @@ fn disagreement(
     let most = apart.clone().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let [here, there] = most.medians.map(|median| worded(median, most.unit));
     Some(format!(
-        "{device}: {} and {} disagree at {} of {} points that both measured, most{}: {here} and \
+        "{device}: {} and {} disagree at {} of {} that both measured, most{}: {here} and \
          {there}. The machine changed between the two: do not compare one with the other.",
         one.name,
         other.name,
         apart.count(),
-        all.len(),
+        words::counted(all.len() as f64, "point"),
         place(most.cell, &all)
     ))
 }

@@ -127,9 +127,10 @@ pub(crate) fn verdict(results: &Results<'_>) -> Option<ExperimentVerdict> {
     let (device, farthest) =
         compared.iter().max_by(|(_, a), (_, b)| a.distance().total_cmp(&b.distance()))?;
     let difference = format!(
-        "Differs from published at {} of {of_all} compared points. The largest difference: \
+        "Differs from published at {} of {}. The largest difference: \
          {device} has {}.",
         compared.len(),
+        words::counted(of_all as f64, "compared point"),
         farthest.words()
     );
     Some(ExperimentVerdict::DiffersFromPublished { difference })

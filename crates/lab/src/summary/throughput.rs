@@ -67,11 +67,12 @@ pub(crate) fn contradiction_warning(results: &Results<'_>, device: &str) -> Opti
     let count = here.iter().filter(is_above).count();
     (count > 0).then(|| {
         format!(
-            "{device}: {}: {count} of {} searches end above the saturating throughput of their \
-             places: the machine changed between the two. They are in no figure and no finding; \
-             measure them again.",
+            "{device}: {}: {count} of {} {} above the saturating throughput of the same place: the \
+             machine changed between the two. No figure and no finding has these searches; measure \
+             them again.",
             results.experiment.name,
-            here.len()
+            if here.len() == 1 { "1 search".into() } else { format!("{} searches", here.len()) },
+            words::verb(count as f64, "ends", "end"),
         )
     })
 }

@@ -201,7 +201,9 @@ fn undecided(compared: &Compared) -> String {
     match compared.ratios.is_empty() {
         true => "no pair was measured".into(),
         false if most < least => {
-            format!("there are {most} pairs, and an interval needs {least}: use --repeats {least}")
+            let (are, pairs) =
+                (words::verb(most as f64, "is", "are"), words::counted(most as f64, "pair"));
+            format!("there {are} {pairs}, and an interval needs {least}: use --repeats {least}")
         }
         false => {
             "every interval of a ratio includes 1: the noise may be the whole difference".into()

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
 use crate::output::{json, one_line, stdout};
+use crate::rules::plural;
 use crate::tables::{self, wrapped};
 
 /// Changes of a pair that are listed without `--all`.
@@ -178,12 +179,14 @@ fn regression(pair: &ComparedPair<'_>) -> Option<String> {
         .filter(|change| change.is_worse() && change.after == Some(CellState::Wrong));
     let wrong = wrong.count();
     let limits = pair.limits.iter().filter(|change| change.is_worse()).count();
-    let cells = format!("{worse} cells are worse, {wrong} of them accepted and wrong");
+    let worse_cells = plural(worse, "cell is", "cells are");
+    let cells = format!("{worse_cells} worse, {wrong} of them accepted and wrong");
+    let lower = plural(limits, "limit is", "limits are");
     let said = match (worse, limits) {
         (0, 0) => String::new(),
         (_, 0) => cells,
-        (0, _) => format!("{limits} limits are lower"),
-        _ => format!("{cells}, and {limits} limits are lower"),
+        (0, _) => format!("{lower} lower"),
+        _ => format!("{cells}, and {lower} lower"),
     };
     match pair.failed {
         Some(why) if said.is_empty() => Some(format!("{}: failed: {why}", pair.other)),

@@ -8,6 +8,7 @@ use niclab_result::conform::{
 };
 
 use crate::output::one_line;
+use crate::rules::counted;
 use crate::tables::wrapped;
 
 /// Longest name of a row.
@@ -55,8 +56,11 @@ impl MatrixPage<'_> {
         self.line(
             out,
             &format!(
-                "{} cases, {} frames, {} queues, seed {seed}, {:.1} s",
-                device.cases, device.frames, device.queues, device.seconds
+                "{}, {}, {}, seed {seed}, {:.1} s",
+                counted(device.cases, "case", "cases"),
+                counted(device.frames, "frame", "frames"),
+                counted(device.queues.into(), "queue", "queues"),
+                device.seconds
             ),
         )?;
         if let Some(why) = &device.failed {

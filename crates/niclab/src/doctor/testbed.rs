@@ -172,17 +172,35 @@ fn warnings(facts: &[Fact], observation: &LoadObservation) -> Vec<String> {
     warnings
 }
 
+/// What each host says of itself, behind its place. What several on one machine say is one line.
+fn host_lines(hosts: &[HostEnvironment]) -> Vec<String> {
+    let mut lines: Vec<(Vec<&HostEnvironment>, String)> = Vec::new();
+    for host in hosts {
+        let facts = host.facts.iter().map(|Fact { name, value }| format!("{name}: {value}"));
+        for text in facts.chain(host.noise.iter().map(|noise| format!("noise: {noise}"))) {
+            let is_same = |of: &[&HostEnvironment]| {
+                of[0].place == host.place
+                    || !host.boot_id.is_empty() && of[0].boot_id == host.boot_id
+            };
+            match lines.iter_mut().find(|(of, before)| *before == text && is_same(of)) {
+                Some((of, _)) => of.push(host),
+                None => lines.push((vec![host], text)),
+            }
+        }
+    }
+    let line = |(of, text): (Vec<&HostEnvironment>, String)| {
+        let mut places: Vec<&str> = of.into_iter().map(|host| &host.place[..]).collect();
+        places.dedup();
+        format!("{}: {text}", places.join(" and "))
+    };
+    lines.into_iter().map(line).collect()
+}
+
 fn print(testbed: &CheckedTestbed) -> std::io::Result<()> {
     let mut out = stdout();
     writeln!(out, "testbed {}", one_line(&testbed.name))?;
-    for host in &testbed.hosts {
-        let place = one_line(&host.place);
-        for Fact { name, value } in &host.facts {
-            writeln!(out, "{place}: {}: {}", one_line(name), one_line(value))?;
-        }
-        for noise in &host.noise {
-            writeln!(out, "{place}: noise: {}", one_line(noise))?;
-        }
+    for line in host_lines(&testbed.hosts) {
+        writeln!(out, "{}", one_line(&line))?;
     }
     for Fact { name, value } in &testbed.facts {
         writeln!(out, "{}: {}", one_line(name), one_line(value))?;
@@ -202,4 +220,44 @@ fn print(testbed: &CheckedTestbed) -> std::io::Result<()> {
         writeln!(out, "warning: {}", one_line(warning))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(place: &str, boot_id: &str, netfilter: &str) -> HostEnvironment {
+        let fact = |(name, value): (&str, &str)| Fact { name: name.into(), value: value.into() };
+        HostEnvironment {
+            place: place.into(),
+            boot_id: boot_id.into(),
+            facts: [("cpu", "EPYC"), ("netfilter", netfilter)].map(fact).into(),
+            noise: vec!["a virtual machine".into()],
+        }
+    }
+
+    #[test]
+    fn what_two_halves_on_one_machine_say_is_printed_once() {
+        let halves = [host("local", "7", "none"), host("exec:b", "7", "filter")];
+        assert_eq!(
+            host_lines(&halves),
+            [
+                "local and exec:b: cpu: EPYC",
+                "local: netfilter: none",
+                "local and exec:b: noise: a virtual machine",
+                "exec:b: netfilter: filter",
+            ]
+        );
+        assert_eq!(host_lines(&[host("exec:b", "7", "-"), host("exec:b", "7", "-")]).len(), 3);
+    }
+
+    #[test]
+    fn what_two_machines_say_is_printed_of_each() {
+        for (one, other) in [("7", "8"), ("", "")] {
+            let halves = [host("ssh://a", one, "none"), host("ssh://b", other, "none")];
+            let lines = host_lines(&halves);
+            assert_eq!(lines.len(), 6, "{lines:?}");
+            assert!(lines.contains(&"ssh://b: cpu: EPYC".to_owned()), "{lines:?}");
+        }
+    }
 }

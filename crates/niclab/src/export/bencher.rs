@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{json, one_line, say};
 use crate::rows_failure::RowsFailure;
+use crate::rules::plural;
 use crate::stored;
 
 /// Longest name of a benchmark, and of a measure, characters.
@@ -59,8 +60,8 @@ pub fn print(directory: &Path) -> Result<(), Failure> {
     }
     if !marks.is_empty() {
         say(&format!(
-            "left out, because a mark puts them in doubt: {marks}, of {} medians",
-            all.len()
+            "left out, because a mark puts them in doubt: {marks}, of {}",
+            plural(all.len(), "median", "medians")
         ));
     }
     json(&benchmarks)

@@ -24,6 +24,7 @@ use crate::nic::control::{Access, Control};
 use crate::nic::warn_of_down_ports;
 use crate::output;
 use crate::output::stdout;
+use crate::rules;
 
 /// How often the card is tended.
 const TEND: Duration = Duration::from_millis(100);
@@ -240,12 +241,12 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
     let mut out = stdout();
     writeln!(
         out,
-        "{} frames by the card: {} datagrams, {} answers; {} ARP, {} echo, {} TCP \
+        "{} by the card: {}, {}; {} ARP, {} echo, {} TCP \
          refused, {} at other ports; {} malformed, {} fragments, {} not to be answered, {} for \
          others, {} answers without a frame",
-        whole(counted.frames),
-        whole(counted.datagrams),
-        whole(counted.answers),
+        rules::counted(counted.frames, "frame", "frames"),
+        rules::counted(counted.datagrams, "datagram", "datagrams"),
+        rules::counted(counted.answers, "answer", "answers"),
         whole(counted.arp),
         whole(counted.echoes),
         whole(counted.resets),
@@ -261,11 +262,10 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(
             out,
-            "the card stored {} items and reported {} requested keys; {} frames passed \
-             unchanged, {} dropped; {} events unfit",
-            whole(report.stored),
-            whole(report.requests),
-            whole(report.passed_through),
+            "the card stored {} and reported {}; {} passed unchanged, {} dropped; {} events unfit",
+            rules::counted(report.stored, "item", "items"),
+            rules::counted(report.requests, "requested key", "requested keys"),
+            rules::counted(report.passed_through, "frame", "frames"),
             whole(dropped),
             whole(server.statistics.unfit),
         )?;

@@ -142,11 +142,11 @@ fn print(ended: &ServerTotals) -> Result<(), Failure> {
     let mut out = stdout();
     writeln!(
         out,
-        "{}, {} refused; {} datagrams; {} bytes in, {} out",
+        "{}, {} refused; {}; {} in, {} out",
         counted(standing.total_connections, "connection", "connections"),
         whole(standing.rejected_connections),
-        whole(standing.datagrams),
-        whole(standing.bytes_read),
+        counted(standing.datagrams, "datagram", "datagrams"),
+        counted(standing.bytes_read, "byte", "bytes"),
         whole(standing.bytes_written)
     )?;
     writeln!(

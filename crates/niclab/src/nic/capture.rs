@@ -7,9 +7,9 @@ use std::path::Path;
 
 use niclab_card::{CaptureCounters, Card};
 use niclab_control::{CaptureState, Response};
-use niclab_lab::words;
 
 use super::wait::wait;
+use crate::rules::counted;
 
 /// The file that came beside a request, where frames can be written into it.
 fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
@@ -71,8 +71,8 @@ fn reported(port: u16, captured: Option<(CaptureCounters, bool)>) -> Result<Resp
         return Ok(Response::Capture { port, capture: None });
     };
     if let Some(trouble) = trouble {
-        let kept = words::whole(frames as f64);
-        return Err(format!("port {port}: capture ended after {kept} frames: {trouble}"));
+        let kept = counted(frames, "frame", "frames");
+        return Err(format!("port {port}: capture ended after {kept}: {trouble}"));
     }
     Ok(Response::Capture { port, capture: Some(CaptureState { frames, missed, goes_on }) })
 }

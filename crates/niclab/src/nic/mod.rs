@@ -153,15 +153,20 @@ fn say_hidden(ports: &[PortName]) {
     }
 }
 
+/// `1 frame`, `65,536 frames`.
+fn frames(count: u64) -> String {
+    rules::counted(count, "frame", "frames")
+}
+
 /// The outcome of an application's frames.
 fn of_application(of: &ApplicationCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     format!(
-        "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
+        "application {}: {}, {} missed beyond its share; {} dropped by its program, {} \
          reported through its rings, {} unfit for it, {} outside of what it has, {} found its ring \
          full; {} too many for the core of a queue, {} for a port; {} ms of work",
         of.name,
-        whole(of.frames),
+        frames(of.frames),
         whole(of.missed),
         whole(of.drops),
         whole(of.reported),
@@ -183,9 +188,9 @@ fn of_external_queue(of: &ExternalQueueCounters) -> String {
         (Some(why), false) => format!("awaited; the last one: {why}"),
     };
     format!(
-        "external queue {} ({state}): {} frames given, {} dropped, {} sent by it, {} refused",
+        "external queue {} ({state}): {} given, {} dropped, {} sent by it, {} refused",
         of.queue,
-        whole(of.given_frames),
+        frames(of.given_frames),
         whole(of.dropped),
         whole(of.taken_frames),
         whole(of.refused),
@@ -217,7 +222,11 @@ fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
 /// Says that the RSS of a port has changed.
 fn say(balanced: &RssAdjustment) {
     let how = match balanced.moved_entries {
-        Some(count) => format!("{count} entries of its table name another queue"),
+        Some(count) => {
+            let entries = rules::plural(count, "entry", "entries");
+            let name = if count == 1 { "names" } else { "name" };
+            format!("{entries} of its table {name} another queue")
+        }
         None => "it has the next key".to_owned(),
     };
     output::say(&format!("niclab: port {}: {how}", balanced.port));
@@ -355,11 +364,10 @@ fn table(counters: &CardCounters) -> String {
         // A string takes whatever is written to it.
         let _ = writeln!(
             text,
-            "port {number} {}{state}: in {} frames ({} B){}, {} missed by the port, {} missed by \
-             queues, {} dropped by rules, {} dropped while held{}; out {} frames ({} B), {} \
-             dropped",
+            "port {number} {}{state}: in {} ({} B){}, {} missed by the port, {} missed by queues, \
+             {} dropped by rules, {} dropped while held{}; out {} ({} B), {} dropped",
             port.name,
-            whole(port.rx_frames),
+            frames(port.rx_frames),
             whole(port.rx_bytes),
             without_checksums(port),
             whole(port.rx_missed),
@@ -367,16 +375,16 @@ fn table(counters: &CardCounters) -> String {
             whole(port.rule_drops),
             whole(port.held_drops),
             by_program(port),
-            whole(port.tx_frames),
+            frames(port.tx_frames),
             whole(port.tx_bytes),
             whole(port.tx_dropped),
         );
         for (queue, of) in port.queues.iter().enumerate() {
             let core = counters.cores.get(of.core).map_or(0, |core| core.core);
-            let (frames, bytes, missed) = (whole(of.rx_frames), whole(of.rx_bytes), of.rx_missed);
+            let (frames, bytes, missed) = (frames(of.rx_frames), whole(of.rx_bytes), of.rx_missed);
             let _ = writeln!(
                 text,
-                "  queue {queue} on core {core}: {frames} frames ({bytes} B), {} missed",
+                "  queue {queue} on core {core}: {frames} ({bytes} B), {} missed",
                 whole(missed)
             );
         }

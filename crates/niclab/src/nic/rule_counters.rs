@@ -41,7 +41,10 @@ impl RuleCounters {
         let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(text).collect();
         match self.0.len().saturating_sub(SHOWN_MAX) {
             0 => shown,
-            more => format!("{shown}and {more} rules more: --json has all\n"),
+            more => {
+                let more = rules::plural(more, "rule", "rules");
+                format!("{shown}and {more} more: --json has all\n")
+            }
         }
     }
 

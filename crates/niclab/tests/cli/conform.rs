@@ -126,7 +126,7 @@ fn compare_says_how_results_differ_beside_their_cells() {
     for line in ["worse: limit of priority: 65535 -> 7", "worse: the device failed; cells behind"] {
         assert!(ended.out.contains(line), "{}", ended.out);
     }
-    let line = "1 limits are lower; then it failed: soft failed: it is gone";
+    let line = "1 limit is lower; then it failed: soft failed: it is gone";
     assert!(ended.err.contains(line), "{}", ended.err);
 }
 
@@ -167,7 +167,7 @@ fn compare_lists_the_cells_that_changed_and_stops_at_worse_ones() {
     assert_eq!(worse.code, Some(REGRESSION), "{}", worse.err);
     let line = "worse: udp/bits: right -> accepted and wrong: ignores the mask of udp src";
     assert!(worse.out.contains(line), "{}", worse.out);
-    assert!(worse.err.contains("1 cells are worse, 1 of them accepted and wrong"), "{}", worse.err);
+    assert!(worse.err.contains("1 cell is worse, 1 of them accepted and wrong"), "{}", worse.err);
     let better = compare(&after, &before, &[]);
     assert_eq!(better.code, Some(0), "{}", better.err);
     assert!(better.out.contains("0 worse, 1 other changes"), "{}", better.out);

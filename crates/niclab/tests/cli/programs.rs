@@ -658,7 +658,7 @@ const KEEPERS_SAY: &[&str] = &[
     "out 100 frames",
     "application keeper: 100 frames, 0 missed beyond its share; 0 dropped by its program, 0 \
      reported",
-    "1 packets, 60 B",
+    "1 packet, 60 B",
     r#"{"response":"counter","packets":1,"bytes":60}"#,
     "entry 0:",
     "00000000  02 00 00 00 00 01 02 00  00 00 00 02 08 00 00 00  |................|",
@@ -718,7 +718,7 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap \
             --control card --application keeper.json >live 2>&1 & card=$!
         ctl() { "$NICLAB" nic ctl --control card "$@" 2>&1; }
-        for _ in $(seq 400); do ctl counters | grep -q 'keeper: 1 frames' && break; sleep 0.05; done
+        for _ in $(seq 400); do ctl counters | grep -q 'keeper: 1 frame' && break; sleep 0.05; done
         ctl application keeper program counter seen 1
         ctl --json application keeper program counter seen 1
         ctl application keeper program digests told

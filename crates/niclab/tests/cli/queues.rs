@@ -478,7 +478,7 @@ fn the_card_of_a_store_answers_queries_and_refuses_changes() {
                 assert!(Instant::now() < until, "{report}");
             }
             let stored = ["0", "1"].map(|core| ctl(&["program", "counter", "stored", core]).out);
-            assert!(stored.iter().any(|of| of.starts_with("1 packets")), "{stored:?}");
+            assert!(stored.iter().any(|of| of.starts_with("1 packet,")), "{stored:?}");
         }
         ctl(&["flow", "flush", "0"]).with(3, &["this card serves a store", "can be asked: "]);
         ctl(&["program", "none"]).with(3, &["this card serves a store"]);

@@ -29,7 +29,7 @@ fn card() -> (tempfile::TempDir, Running, PathBuf) {
     let mut running = start(command);
     assert!(running.wait_until(|| UnixStream::connect(&socket).is_ok()));
     let asks = ["nic", "ctl", "--control", socket.to_str().unwrap(), "counters"];
-    assert!(running.wait_until(|| call(&asks).out.contains(": in 1 frames")));
+    assert!(running.wait_until(|| call(&asks).out.contains(": in 1 frame")));
     (scratch, running, socket)
 }
 

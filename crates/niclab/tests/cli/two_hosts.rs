@@ -570,7 +570,14 @@ fn a_half_without_a_host_or_with_two_interfaces_is_refused() {
         ("local=linux:eth0", "linux:eth1", "device `linux:eth1`: give its host: `local="),
         ("local=linux:a,b", "local=linux:c", "a half has one interface, here `a`"),
         ("local=linux:no-such-0", "local=linux:no-such-1", "interface no-such-0 not found"),
-        ("local=soft", "local=linux:eth0", "two hosts with soft"),
+        ("local=soft", "local=linux:eth0", "two hosts with soft; a tester is linux:IFACE or dpdk:"),
+        ("soft", "local=linux:eth0", "; a tester is linux:IFACE or dpdk:EAL-ARGUMENTS\n"),
+        ("local=nonsense", "local=linux:eth0", "device `local=nonsense`: a tester is linux:IFACE"),
+        (
+            "local=dpdk:-a 0000:01:00.0,stamps=card",
+            "local=linux:eth0",
+            "not supported: time stamps of the port `dpdk:-a 0000:01:00.0`: niclab lacks it",
+        ),
         ("local=linux:eth0", "local=linux:eth0", "tester and device are one port"),
         ("local=linux-xdp:eth0", "local=linux:eth0", "niclab's sends by AF_PACKET"),
     ] {

@@ -18,7 +18,7 @@ use rustix::net::sockopt::socket_error;
 
 pub(crate) use ring::promiscuous;
 pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
-pub use stamps::{SentTime, StampingSocket, TimestampClock};
+pub use stamps::{SentTime, StampingSocket};
 
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};

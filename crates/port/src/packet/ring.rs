@@ -15,11 +15,12 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use niclab_nic::limits::BURST;
+use niclab_packet::timestamp::TimestampClock;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::stamps::{self, TimestampClock};
+use super::stamps;
 use crate::link::Link;
 
 /// Slots of a receive ring that is to outlast most stalls: 4 ms of a million frames a second.
@@ -432,7 +433,7 @@ impl RxRing {
     /// (`PACKET_TIMESTAMP`).
     pub fn stamp_by(&mut self, clock: TimestampClock) -> io::Result<()> {
         stamps::report_received(self.socket(), clock)?;
-        set_option(self.socket(), libc::PACKET_TIMESTAMP, &clock.flags())?;
+        set_option(self.socket(), libc::PACKET_TIMESTAMP, &stamps::flags(clock))?;
         self.clock = Some(clock);
         Ok(())
     }
@@ -443,7 +444,7 @@ impl RxRing {
         assert!(i < self.polled, "frame {i} was not polled");
         let status = self.ring.status(i).load(Ordering::Acquire);
         // The kernel may write its own in the place of a card's.
-        self.clock.filter(|clock| status & clock.status() != 0)?;
+        self.clock.filter(|clock| status & stamps::status(*clock) != 0)?;
         // SAFETY: as in `extent`: the slot is ours until `release`, and the kernel writes into it
         // no more.
         let header = unsafe { self.ring.slot(i).cast::<libc::tpacket2_hdr>().as_ref() };

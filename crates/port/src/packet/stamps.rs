@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use niclab_packet::timestamp::TimestampClock;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::Timestamping;
@@ -19,50 +20,38 @@ use rustix::net::{SendFlags, send};
 use super::ring;
 use crate::link::Link;
 
-/// The clock that frames are stamped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimestampClock {
-    /// The card, by its own clock.
-    Card,
-    /// The kernel, by `CLOCK_REALTIME`: a sent frame in the driver, a received one when the driver
-    /// hands it to the stack.
-    Kernel,
+/// The flag that reports time stamps of a clock.
+fn reported(clock: TimestampClock) -> TimestampingFlag {
+    match clock {
+        TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_RAW_HARDWARE,
+        TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE,
+    }
 }
 
-impl TimestampClock {
-    /// The flag that reports such time stamps.
-    fn reported(self) -> TimestampingFlag {
-        match self {
-            TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_RAW_HARDWARE,
-            TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE,
-        }
-    }
+/// The same as a number.
+pub(super) fn flags(clock: TimestampClock) -> i32 {
+    reported(clock).bits() as i32
+}
 
-    /// The same as a number.
-    pub(super) fn flags(self) -> i32 {
-        self.reported().bits() as i32
+/// The bit of a ring's slot that says that its time stamp is of this clock.
+pub(super) fn status(clock: TimestampClock) -> u32 {
+    match clock {
+        TimestampClock::Card => libc::TP_STATUS_TS_RAW_HARDWARE,
+        TimestampClock::Kernel => libc::TP_STATUS_TS_SOFTWARE,
     }
+}
 
-    /// The bit of a ring's slot that says that its time stamp is of this clock.
-    pub(super) fn status(self) -> u32 {
-        match self {
-            TimestampClock::Card => libc::TP_STATUS_TS_RAW_HARDWARE,
-            TimestampClock::Kernel => libc::TP_STATUS_TS_SOFTWARE,
-        }
+fn sent(clock: TimestampClock) -> TimestampingFlag {
+    match clock {
+        TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_TX_HARDWARE,
+        TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE,
     }
+}
 
-    fn sent(self) -> TimestampingFlag {
-        match self {
-            TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_TX_HARDWARE,
-            TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE,
-        }
-    }
-
-    fn received(self) -> TimestampingFlag {
-        match self {
-            TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_RX_HARDWARE,
-            TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE,
-        }
+fn received(clock: TimestampClock) -> TimestampingFlag {
+    match clock {
+        TimestampClock::Card => TimestampingFlag::SOF_TIMESTAMPING_RX_HARDWARE,
+        TimestampClock::Kernel => TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE,
     }
 }
 
@@ -77,7 +66,7 @@ pub struct SentTime {
 
 /// Has received frames stamped.
 pub(super) fn report_received(socket: BorrowedFd<'_>, clock: TimestampClock) -> io::Result<()> {
-    Ok(setsockopt(&socket, Timestamping, &(clock.reported() | clock.received()))?)
+    Ok(setsockopt(&socket, Timestamping, &(reported(clock) | received(clock)))?)
 }
 
 /// A socket whose frames are all stamped when they leave.
@@ -99,7 +88,7 @@ impl StampingSocket {
         let socket = ring::sending_socket(link, bypasses)?;
         let number = TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
             | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
-        setsockopt(&socket, Timestamping, &(clock.reported() | clock.sent() | number))?;
+        setsockopt(&socket, Timestamping, &(reported(clock) | sent(clock) | number))?;
         let control = cmsg_space!(Timestamps, libc::sock_extended_err, libc::sockaddr_ll);
         Ok(StampingSocket { socket, clock, control, next: 0 })
     }

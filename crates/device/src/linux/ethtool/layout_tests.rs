@@ -139,6 +139,11 @@ fn time_stamps_are_asked_for_and_set() {
     assert!(!ptp.is_part_of(StampSetting::default()));
     let kernel = |name| StampAbility::read(&bytes(name)).has_kernel_times();
     assert!(kernel("stamps-kernel") && !kernel("stamps-all"));
+    let words = |name| StampAbility::read(&bytes(name)).words();
+    assert_eq!(words("stamps-all"), "card (all frames, both ways)");
+    assert_eq!(words("stamps-ptp"), "card (PTP frames alone, both ways)");
+    assert_eq!(words("stamps-kernel"), "kernel");
+    assert_eq!(StampAbility::default().words(), "none");
     assert_eq!(call::STAMP_CALLS.map(|n| n as usize), [number("GHWTSTAMP"), number("SHWTSTAMP")]);
 }
 

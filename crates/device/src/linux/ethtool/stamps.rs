@@ -62,6 +62,17 @@ impl StampAbility {
         self.flags & TX_SOFTWARE != 0
     }
 
+    /// The clocks that can stamp frames both ways, in words.
+    pub fn words(&self) -> String {
+        let by_card = self.frames().map(|frames| match frames {
+            RxFilter::All => "card (all frames, both ways)",
+            RxFilter::Ptp => "card (PTP frames alone, both ways)",
+        });
+        let by_kernel = self.has_kernel_times().then_some("kernel");
+        let clocks: Vec<&str> = by_card.into_iter().chain(by_kernel).collect();
+        if clocks.is_empty() { "none".to_owned() } else { clocks.join(", ") }
+    }
+
     /// The received frames that it can stamp, where it stamps those that it sends, too.
     pub fn frames(&self) -> Option<RxFilter> {
         let both = self.flags & HARDWARE == HARDWARE && self.tx_kinds & 1 << TX_ON != 0;

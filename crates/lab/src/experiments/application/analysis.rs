@@ -54,7 +54,7 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
         ("gets", Some(gets)) => format!("{} % gets", words::whole(gets)),
         ("size", None) => "sizes as measured (ETC)".to_owned(),
         ("size", Some(bytes)) => format!("{} B", words::whole(bytes)),
-        ("keys", Some(keys)) => format!("{} keys", words::whole(keys)),
+        ("keys", Some(keys)) => words::counted(keys, "key"),
         ("rate", None) => "closed loop".to_owned(),
         ("rate", Some(per_s)) => format!("{}/s due", words::whole(per_s)),
         ("connections", Some(count)) => many("connection", count),

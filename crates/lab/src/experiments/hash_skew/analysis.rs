@@ -116,7 +116,6 @@ pub(crate) fn varied<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell
 
 /// `64,000 flows over 8 queues`.
 pub(crate) fn place_words(cell: &Cell<'_>) -> String {
-    let [flows, queues] = ["flows", "queues"].map(|axis| number_words(cell, axis));
-    let noun = if flows == "1" { "flow" } else { "flows" };
-    format!("{flows} {noun} over {queues} queues")
+    let of = |axis: &str, noun: &str| words::counted(number(cell, axis), noun);
+    format!("{} over {}", of("flows", "flow"), of("queues", "queue"))
 }

@@ -114,12 +114,12 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     }
     let of_number = Number::new(&of_few, "1");
     let sentence = format!(
-        "With {}, the busiest queue of {device} gets {of_number} an even share{}{}. With {} flows \
+        "With {}, the busiest queue of {device} gets {of_number} an even share{}{}. With {} \
          it gets {}.",
         place_words(few),
         computed(few),
         words::few(&of_few),
-        words::whole(number(many, "flows")),
+        words::counted(number(many, "flows"), "flow"),
         estimated(&of_many, "1")
     );
     let implication = match of_few.is_above(EVEN_MAX)? {

@@ -118,9 +118,9 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         })
         .collect();
     let mut caption = format!(
-        "Saturating load of {}, {} flows that match only the default rule. {CALM}",
+        "Saturating load of {}, {} that can match only the default rule. {CALM}",
         frame_words(frame),
-        words::whole(flows)
+        words::counted(flows, "flow")
     );
     if frame == "1500" {
         let figure = published::Figure::ThroughputRoot;
@@ -225,8 +225,8 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
         id: "occupancy-throughput-chain".into(),
         title: "Throughput over the number of chained groups".into(),
         caption: format!(
-            "{} rules in all, spread evenly; saturating load of {} that pass every group. {CALM}",
-            words::whole(rules),
+            "{} in all, spread evenly; saturating load of {} that pass every group. {CALM}",
+            words::rules(rules),
             frame_words(&frame)
         ),
         x: axis("non-root groups", "", Scale::Log),
@@ -474,8 +474,10 @@ fn throughput_match(results: &Results<'_>) -> Figure {
                 let place = [("groups", groups), ("rules", rules)];
                 let cells = results.cells.of(device, "saturate").filter(of);
                 let cells = cells.filter(|c| c.is_at(&place));
-                let group =
-                    if groups == 0.0 { "group 0".into() } else { format!("{groups} groups") };
+                let group = match groups {
+                    0.0 => "group 0".into(),
+                    groups => words::counted(groups, "group"),
+                };
                 let name = format!("{device}, {group}, {}", words::rules(rules));
                 series.extend(curve(name, device, SeriesShape::Line, cells, |cell| {
                     cell.mean("throughput_pps", 1e-6, cell.number("match_percent")?)

@@ -56,12 +56,12 @@ fn load(cell: &Cell<'_>) -> String {
         ns => format!(", {} of work each", words::time(ns)),
     };
     format!(
-        "{} {} a second of {} flows ({}){work}, over {} queues on {}",
+        "{} {} a second of {} ({}){work}, over {} on {}",
         words::whole(number(cell, "pps")),
         frame_words(&cell.word("frame")),
-        words::whole(number(cell, "flows")),
+        words::counted(number(cell, "flows"), "flow"),
         popularity(cell),
-        words::whole(number(cell, "queues")),
+        words::counted(number(cell, "queues"), "queue"),
         cores(cell)
     )
 }
@@ -136,14 +136,14 @@ fn with<'a>(cell: &Cell<'_>, all: &[&'a Cell<'a>], answer: &str) -> Option<&'a C
 
 /// When a device answers a step.
 fn reaction(cell: &Cell<'_>) -> String {
-    let repeats = cell.samples.len();
+    let repeats = words::counted(cell.samples.len() as f64, "repeat");
     match cell.estimate(REACTION) {
         Some(first) => format!(
-            "It first reacts {} after the step ({} of {repeats} repeats)",
+            "It first reacts {} after the step ({} of {repeats})",
             estimated(&first, "ns"),
             first.repeats
         ),
-        None => format!("It reacts to the step in none of {repeats} repeats"),
+        None => format!("It reacts to the step in none of {repeats}"),
     }
 }
 

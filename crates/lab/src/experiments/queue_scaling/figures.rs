@@ -153,7 +153,7 @@ fn over_queues(results: &Results<'_>) -> Figure {
                 name += &format!(", {}", frame_words(&cells[0].word("frame")));
             }
             if differs_flows {
-                name += &format!(", {} flows", words::whole(number(cells[0], "flows")));
+                name += &format!(", {}", words::counted(number(cells[0], "flows"), "flow"));
             }
             for cell in cells {
                 if let Some(point) = cell.mean("throughput_pps", 1e-6, number(cell, "queues")) {

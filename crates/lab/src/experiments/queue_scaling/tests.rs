@@ -316,6 +316,6 @@ fn a_point_of_two_experiments_that_disagree_is_a_warning() {
     let warnings = with(1.25 / 0.82);
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     let start =
-        "card: queue-scaling and queue-overhead disagree at 1 of 1 points that both measured";
+        "card: queue-scaling and queue-overhead disagree at 1 of 1 point that both measured";
     assert!(warning.starts_with(start), "{warning}");
 }

@@ -9,7 +9,7 @@ use niclab_control::{
 use niclab_lab::words::{time, whole};
 
 use crate::nic::table;
-use crate::rules::{self, plural};
+use crate::rules::{self, counted, plural};
 
 /// Bytes of memory that are shown on a line.
 const LINE_BYTES: usize = 16;
@@ -44,7 +44,9 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
         Response::CaptureBegun { port, waits_for } => {
             vec![capture_started(request, *port, *waits_for)]
         }
-        Response::Counter { packets, bytes } => vec![format!("{packets} packets, {bytes} B")],
+        Response::Counter { packets, bytes } => {
+            vec![format!("{}, {bytes} B", plural(*packets as usize, "packet", "packets"))]
+        }
         Response::Digests { records, untold } => digests(records, *untold),
         Response::Done { commands: 1 } => vec!["done".to_owned()],
         Response::Done { commands } => vec![format!("{commands} commands carried out together")],
@@ -73,8 +75,8 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
                 (_, Some(core)) => format!("does not hold yet: frames wait for core {core}"),
                 (ns, None) => format!("holds after {}", time(ns.unwrap_or_default() as f64)),
             };
-            let moved = format!("{moved_entries} entries of the table changed");
-            vec![format!("port {port}: {moved}; the new RSS state {held}")]
+            let moved = plural(*moved_entries as usize, "entry", "entries");
+            vec![format!("port {port}: {moved} of the table changed; the new RSS state {held}")]
         }
         Response::Stopping {} => vec!["the card ends".to_owned()],
         Response::Table { table, entries } => {
@@ -110,9 +112,9 @@ fn captured(port: u16, capture: Option<CaptureState>) -> String {
     let Some(CaptureState { frames, missed, goes_on }) = capture else {
         return format!("port {port}: nothing is captured");
     };
-    let [count, behind] = [frames, missed].map(|count| whole(count as f64));
+    let (count, behind) = (counted(frames, "frame", "frames"), whole(missed as f64));
     let so_far = if goes_on { "so far" } else { "in all" };
-    format!("port {port}: {count} frames captured {so_far}, {behind} missed")
+    format!("port {port}: {count} captured {so_far}, {behind} missed")
 }
 
 fn capture_started(request: &Request, port: u16, waits_for: Option<u32>) -> String {

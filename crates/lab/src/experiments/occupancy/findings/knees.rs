@@ -57,9 +57,9 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
         SearchResult::None { high } if !knee.is_generator_limited => Some(s.finding(Sentence {
             id: "knee-group0",
             sentence: format!(
-                "{} keeps more than {share} of its throughput up to {} rules in group 0: no knee.",
+                "{} keeps more than {share} of its throughput up to {} in group 0: no knee.",
                 s.device,
-                words::whole(high.into())
+                words::rules(high.into())
             ),
             number: Number::known(high.into(), "rules"),
             implication: "All of group 0 can be used.".into(),
@@ -83,7 +83,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| knee.doubt.is_none())?;
     let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
     let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
-    let of = format!("{share} of its throughput with {} rules", words::whole(plateau.into()));
+    let of = format!("{share} of its throughput with {}", words::rules(plateau.into()));
     let (said, value, implication) = match knee.found {
         SearchResult::Bracket { .. } => {
             let (middle, width) = knee.found.middle_and_width()?;
@@ -97,9 +97,8 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
         }
         // Where the generator was the limit a knee may hide behind it.
         SearchResult::None { high } if !limited => {
-            let high_words = words::whole(high.into());
-            let said =
-                format!("keeps more than {of} up to {high_words} rules in group 0 (no knee)");
+            let high_words = words::rules(high.into());
+            let said = format!("keeps more than {of} up to {high_words} in group 0 (no knee)");
             (said, high.into(), "All rules of group 0 can be in use.")
         }
         _ => return None,
@@ -119,14 +118,14 @@ pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Capacity, true)?;
     let (low, words) = match knee.found {
         SearchResult::Bracket { low, high } if high - low == 1 => {
-            (low, format!("holds {} rules", words::whole(low.into())))
+            (low, format!("holds {}", words::rules(low.into())))
         }
         SearchResult::Bracket { low, high } => {
-            let (low_words, high_words) = (words::whole(low.into()), words::whole(high.into()));
-            (low, format!("accepts {low_words} rules and refuses {high_words}"))
+            let (low_words, high_words) = (words::rules(low.into()), words::whole(high.into()));
+            (low, format!("accepts {low_words} and refuses {high_words}"))
         }
         SearchResult::None { high } => {
-            (high, format!("accepts all {} rules of the search", words::whole(high.into())))
+            (high, format!("accepts all {} of the search", words::rules(high.into())))
         }
         SearchResult::Below { .. } | SearchResult::Stopped => return None,
     };
