@@ -6,6 +6,7 @@ use niclab_device::Fact;
 use niclab_result::Environment;
 use niclab_result::rows::DeviceOrigin;
 
+use crate::reference::REFERENCE;
 use crate::run::{Run, RunDevice};
 
 /// The fact that names a machine.
@@ -14,14 +15,19 @@ pub const HOST: &str = "host";
 /// The origin of each device of a run, by the device's name in samples.
 ///
 /// The host of a device is the one that its agent runs on, or else the machine of the run. Driver
-/// and firmware are those of the interface under test, as far as the device reported them.
+/// and firmware are those of the interface under test, as far as the device reported them. Reference
+/// trials are made by the machine of the run.
 pub fn origins(run: &Run, environment: Option<&Environment>) -> BTreeMap<String, DeviceOrigin> {
     let of_run = environment.and_then(|machine| {
         let fact = machine.facts.iter().find(|(name, _)| name == HOST);
         fact.map(|(_, value)| value.clone())
     });
     let of_run = of_run.unwrap_or_default();
-    run.devices.iter().map(|device| (device.name.clone(), origin(device, &of_run))).collect()
+    let of_device = |device: &RunDevice| (device.name.clone(), origin(device, &of_run));
+    let mut origins: BTreeMap<_, _> = run.devices.iter().map(of_device).collect();
+    let reference = DeviceOrigin { host: of_run.clone(), ..DeviceOrigin::default() };
+    origins.insert(REFERENCE.to_owned(), reference);
+    origins
 }
 
 fn origin(device: &RunDevice, of_run: &str) -> DeviceOrigin {

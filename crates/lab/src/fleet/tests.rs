@@ -341,6 +341,14 @@ fn marked_values_and_metrics_of_no_trial_are_left_out() {
 }
 
 #[test]
+fn a_reference_trial_is_no_card() {
+    let mut values = FleetValues::default();
+    let of = row("a", "reference", "reference", "throughput_pps", "{}");
+    values.add(&MetricRow { device: "reference", driver: "", firmware: "", ..of }).unwrap();
+    assert_eq!(values.judge().cards, []);
+}
+
+#[test]
 fn more_groups_than_any_fleet_has_are_refused() {
     let mut values = FleetValues::default();
     let one = row("a", "occupancy", "saturate", "throughput_pps", "{}");

@@ -8,6 +8,7 @@ use niclab_result::rows::MetricRow;
 
 use crate::compare::metrics::Better;
 use crate::experiments;
+use crate::reference::REFERENCE;
 
 /// Most values of a fleet: 10,000 runs with 6,700 of them. They take a gigabyte of memory at most.
 const VALUES_MAX: u64 = 1 << 26;
@@ -172,12 +173,15 @@ impl FleetValues {
         self.source += 1;
     }
 
-    /// Takes in a row. Metrics without a better direction, and those that no trial is made for, are
-    /// not compared; values that a mark puts in doubt are left out.
+    /// Takes in a row. Reference trials, metrics without a better direction, and those that no trial
+    /// is made for, are not compared; values that a mark puts in doubt are left out.
     ///
     /// # Errors
     /// [`FleetError`]
     pub fn add(&mut self, row: &MetricRow<'_>) -> Result<(), FleetError> {
+        if row.experiment == REFERENCE {
+            return Ok(());
+        }
         let card = self.card(row)?;
         let runs = self.runs.len();
         let source = *self.runs.entry((card, row.started_unix_ns)).or_insert(self.source);

@@ -40,9 +40,22 @@ fn fleet(hosts: usize, factor: impl Fn(usize) -> f64) -> TempDir {
             }
             sample.to_string() + "\n"
         });
+        let reference = reference(&samples[0]);
+        let lines = lines.chain([reference.to_string() + "\n"]);
         fs::write(path.join("samples.jsonl"), lines.collect::<String>()).unwrap();
     }
     place
+}
+
+/// A sample as one of a reference trial, which every run of 20 s has.
+fn reference(sample: &Value) -> Value {
+    let mut sample = sample.clone();
+    for name in ["experiment", "device", "trial"] {
+        sample[name] = "reference".into();
+    }
+    sample["point"] = serde_json::json!({});
+    sample["metrics"] = serde_json::json!({"throughput_pps": {"value": 1e7, "unit": "pps"}});
+    sample
 }
 
 /// A sample as another repeat on another host, without marks: every value differs by up to 1 %.
@@ -99,6 +112,11 @@ fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
         serde_json::from_slice(&fs::read(page.join("fleet.json")).unwrap()).unwrap();
     assert_eq!(document, written);
     assert_eq!(document["false_alarm_rate"], 0.05);
+    // Reference trials are rows of their host, and no card of the fleet.
+    let csv = of_all(place.path(), &["export", "--rows"]);
+    csv.with(0, &[]);
+    assert!(csv.out.contains("\ndut-07,reference,"), "{}", csv.out);
+    assert_eq!(document["cards"].as_array().unwrap().len(), 12);
 }
 
 #[test]
