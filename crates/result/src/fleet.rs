@@ -49,7 +49,7 @@ pub struct FleetDocument {
 /// Equal cards.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FleetGroup {
-    /// Kind of device and driver, such as `linux, mlx5_core`.
+    /// Kind of device, driver and PCI id, such as `linux, mlx5_core, 15b3:1017`.
     pub name: String,
     /// Number of cards.
     pub cards: usize,

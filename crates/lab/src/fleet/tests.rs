@@ -102,6 +102,7 @@ fn row<'a>(
         device: "linux:eth0,eth1",
         firmware: "16.35",
         driver: "mlx5_core",
+        pci_id: "15b3:1017",
         started_unix_ns: 1,
         experiment,
         point,
@@ -338,6 +339,30 @@ fn marked_values_and_metrics_of_no_trial_are_left_out() {
     assert!(values.is_empty());
     let document = values.judge();
     assert_eq!((document.marked_values, document.uncompared()), (3, 1));
+}
+
+#[test]
+fn two_models_with_one_driver_are_two_groups() {
+    let of = |host: usize| ["15b3:1017", "15b3:1021", ""][host % 3];
+    let mut values = FleetValues::default();
+    for host in 0..18 {
+        let (name, pci_id) = (format!("dut-{host}"), of(host));
+        // The second model has half the throughput. That is no fault.
+        let value = [2e7, 1e7, 3e7][host % 3];
+        for repeat in 0..3 {
+            let of = row(&name, "occupancy", "saturate", "throughput_pps", "{}");
+            let value = value * (1.0 + ((host * 7 + repeat as usize * 3) % 11) as f64 / 1e3);
+            values.add(&MetricRow { pci_id, repeat, value, ..of }).unwrap();
+        }
+    }
+    let document = values.judge();
+    let groups: Vec<(&str, usize)> =
+        document.groups.iter().map(|group| (&group.name[..], group.cards)).collect();
+    let driver = "linux, mlx5_core";
+    let models = [format!("{driver}, 15b3:1017"), format!("{driver}, 15b3:1021")];
+    assert_eq!(groups, [(driver, 6), (&models[0], 6), (&models[1], 6)]);
+    assert!(document.outliers.is_empty());
+    assert_eq!(document.comparisons, 18);
 }
 
 #[test]

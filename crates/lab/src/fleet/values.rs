@@ -40,7 +40,9 @@ pub enum FleetError {
     )]
     Figures,
     /// There are more groups of equal cards than any fleet has.
-    #[error("more than {GROUPS_MAX} kinds of device and driver: give fewer directories at a time")]
+    #[error(
+        "more than {GROUPS_MAX} kinds of device, driver and card: give fewer directories at a time"
+    )]
     Groups,
     /// There are more cards than any fleet has.
     #[error("more than {CARDS_MAX} cards: give fewer directories or files at a time")]
@@ -86,7 +88,7 @@ pub(super) struct Texts {
 }
 
 /// Columns of texts.
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 impl Texts {
     /// The number of a text of this column.
@@ -150,8 +152,8 @@ pub struct FleetValues {
     pub(super) cards: Vec<Card>,
     /// Cards by host, device and group.
     card_ids: HashMap<[TextId; 3], CardId>,
-    /// Cards by host, device and driver in the words of a row: many rows have the same.
-    card_names: HashMap<[TextId; 3], CardId>,
+    /// Cards by host, device, driver and PCI id in the words of a row: many rows have the same.
+    card_names: HashMap<[TextId; 4], CardId>,
     /// All groups.
     groups: HashSet<TextId>,
     figures: HashMap<FigureKey, usize>,
@@ -233,7 +235,12 @@ impl FleetValues {
         }
         let texts = &mut self.texts;
         let host = texts.of_column(2, row.host)?;
-        let name = [host, texts.of_column(7, row.device)?, texts.of_column(8, row.driver)?];
+        let name = [
+            host,
+            texts.of_column(7, row.device)?,
+            texts.of_column(8, row.driver)?,
+            texts.of_column(9, row.pci_id)?,
+        ];
         let firmware = texts.of_column(3, row.firmware)?;
         let card = match self.card_names.get(&name) {
             Some(card) => *card,
@@ -247,8 +254,8 @@ impl FleetValues {
     }
 
     /// The card of a name that is new. A card may have several names: `ssh://a=soft` and `soft`.
-    fn new_card(&mut self, row: &MetricRow<'_>, name: [TextId; 3]) -> Result<CardId, FleetError> {
-        let group = self.texts.id(&group_name(row.device, row.driver))?;
+    fn new_card(&mut self, row: &MetricRow<'_>, name: [TextId; 4]) -> Result<CardId, FleetError> {
+        let group = self.texts.id(&group_name(row))?;
         self.groups.insert(group);
         if self.groups.len() > GROUPS_MAX {
             return Err(FleetError::Groups);
@@ -305,10 +312,13 @@ fn is_in_doubt(row: &MetricRow<'_>) -> bool {
     })
 }
 
-/// Equal cards are one group: the same kind of device with the same driver.
-fn group_name(device: &str, driver: &str) -> String {
-    let kind = card_kind(device);
-    if driver.is_empty() { kind } else { format!("{kind}, {driver}") }
+/// Equal cards are one group: the same kind of device with the same driver and PCI id.
+fn group_name(row: &MetricRow<'_>) -> String {
+    let mut name = card_kind(row.device);
+    for known in [row.driver, row.pci_id].into_iter().filter(|known| !known.is_empty()) {
+        name = format!("{name}, {known}");
+    }
+    name
 }
 
 /// A device without what differs from host to host: the host that has it, and the names of its

@@ -137,6 +137,35 @@ fn equal_hosts_end_with_success_and_few_hosts_say_that_nothing_was_compared() {
 }
 
 #[test]
+fn card_models_are_groups_of_their_own_and_a_small_one_does_not_change_the_exit_code() {
+    let place = fleet(14, |host| if host < 12 { 1.0 } else { 0.5 });
+    for host in 0..14 {
+        let path = place.path().join(format!("h{host:02}/run.toml"));
+        let run = fs::read_to_string(&path).unwrap();
+        let id = if host < 12 { "15b3:1017" } else { "15b3:1021" };
+        let fact = format!("[[devices.about.facts]]\nname = \"PCI id\"\nvalue = \"{id}\"\n\n");
+        let facts = "[[devices.about.facts]]";
+        fs::write(&path, run.replacen(facts, &(fact + facts), 1)).unwrap();
+    }
+    let out = scratch();
+    let rows = out.path().join("rows.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
+    for source in [place.path(), &rows] {
+        let ended = call(&["fleet", text(source)]);
+        ended.with(0, &[]);
+        let prose = ended.prose();
+        for line in [
+            "15b3:1017: 12 cards, ",
+            "15b3:1021: 2 cards are too few to find an outlier: measure at least 5",
+            "not compared: 2 hosts: their group has too few cards",
+            "0 of 14 hosts are outliers",
+        ] {
+            assert!(prose.contains(line), "{line}: {prose}");
+        }
+    }
+}
+
+#[test]
 fn a_result_that_is_named_in_several_ways_counts_once() {
     let place = fleet(6, |_| 1.0);
     let comparisons = |sources: &[&str]| {
