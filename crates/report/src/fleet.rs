@@ -122,7 +122,9 @@ fn notes(document: &FleetDocument) -> Vec<String> {
     }
     if document.repeated_rows > 0 {
         let rows = counted(document.repeated_rows as usize, "row");
-        notes.push(format!("Left out: {rows} of runs that an earlier source has."));
+        notes.push(format!(
+            "Left out: {rows} that repeat earlier ones: copies of a run count once."
+        ));
     }
     notes
 }

@@ -191,6 +191,20 @@ fn a_result_that_is_named_in_several_ways_counts_once() {
     of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
     let (count, repeated, _) = comparisons(&[text(place.path()), text(&rows)]);
     assert!(count == once && repeated > 0, "{count} {repeated}");
+    // A copy of a directory is the same run, from directories and in one file.
+    let copy = place.path().join("h01 copy");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(place.path().join("h01")).unwrap().flatten() {
+        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let twice = link.with_file_name("twice.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&twice)]).with(0, &[]);
+    for source in [place.path(), &twice] {
+        let (count, repeated, _) = comparisons(&[text(source)]);
+        assert!(count == once && repeated > 0, "{count} {repeated}");
+    }
+    let prose = call(&["fleet", text(&twice)]).prose();
+    assert!(prose.contains("that repeat earlier ones: copies of a run count once"), "{prose}");
 }
 
 #[test]
