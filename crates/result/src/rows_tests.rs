@@ -189,7 +189,7 @@ mod files {
         assert!(message.contains("2147483647 entries are more than 262144"), "{message}");
         // A page of one text may not have the length of two.
         let message = refusal(&[&whole[..7], &[0x90, 0x7f], &whole[8..]].concat());
-        assert!(message.contains("8136 bytes are too many for 1 values"), "{message}");
+        assert!(message.contains("8136 bytes are too many for 1 value;"), "{message}");
     }
 
     #[test]

@@ -319,7 +319,7 @@ fn check_schema(reader: &SerializedFileReader<File>) -> Result<(), String> {
     let file = reader.metadata().file_metadata();
     let columns = file.schema_descr().columns();
     if columns.len() != COLUMNS.len() {
-        return Err(format!("{} columns instead of {}", columns.len(), COLUMNS.len()));
+        return Err(format!("number of columns: {} instead of {}", columns.len(), COLUMNS.len()));
     }
     for (at, (column, name)) in columns.iter().zip(COLUMNS).enumerate() {
         let is_plain = column.max_def_level() == 0 && column.max_rep_level() == 0;
