@@ -1,4 +1,4 @@
-//! Where the results of each device of a run come from: host, driver and firmware.
+//! Where the results of each device of a run come from: host, driver, firmware and PCI id.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use niclab_device::Fact;
 use niclab_result::Environment;
 use niclab_result::rows::DeviceOrigin;
 
+use crate::reference::REFERENCE;
 use crate::run::{Run, RunDevice};
 
 /// The fact that names a machine.
@@ -13,15 +14,20 @@ pub const HOST: &str = "host";
 
 /// The origin of each device of a run, by the device's name in samples.
 ///
-/// The host of a device is the one that its agent runs on, or else the machine of the run. Driver
-/// and firmware are those of the interface under test, as far as the device reported them.
+/// The host of a device is the one that its agent runs on, or else the machine of the run. Driver,
+/// firmware and PCI id are those of the interface under test, as far as the device reported them.
+/// Reference trials are made by the machine of the run.
 pub fn origins(run: &Run, environment: Option<&Environment>) -> BTreeMap<String, DeviceOrigin> {
     let of_run = environment.and_then(|machine| {
         let fact = machine.facts.iter().find(|(name, _)| name == HOST);
         fact.map(|(_, value)| value.clone())
     });
     let of_run = of_run.unwrap_or_default();
-    run.devices.iter().map(|device| (device.name.clone(), origin(device, &of_run))).collect()
+    let of_device = |device: &RunDevice| (device.name.clone(), origin(device, &of_run));
+    let mut origins: BTreeMap<_, _> = run.devices.iter().map(of_device).collect();
+    let reference = DeviceOrigin { host: of_run.clone(), ..DeviceOrigin::default() };
+    origins.insert(REFERENCE.to_owned(), reference);
+    origins
 }
 
 fn origin(device: &RunDevice, of_run: &str) -> DeviceOrigin {
@@ -40,6 +46,7 @@ fn origin(device: &RunDevice, of_run: &str) -> DeviceOrigin {
         host,
         firmware: fact(&about.facts, "firmware").unwrap_or_default(),
         driver: fact(&about.facts, "driver").unwrap_or_default(),
+        pci_id: fact(&about.facts, "PCI id").unwrap_or_default(),
     }
 }
 
@@ -62,13 +69,19 @@ mod tests {
 
     #[test]
     fn the_host_is_that_of_the_agent_or_of_the_run() {
-        let facts =
-            [("driver", "mlx5_core"), ("firmware", "16.35"), ("firmware of the tester", "1")];
+        let facts = [
+            ("driver", "mlx5_core"),
+            ("PCI id", "15b3:1017"),
+            ("firmware", "16.35"),
+            ("firmware of the tester", "1"),
+            ("PCI id of the tester", "8086:1592"),
+        ];
         let local = origin(&device(&facts, Vec::new()), "here");
         let expected = DeviceOrigin {
             host: "here".into(),
             firmware: "16.35".into(),
             driver: "mlx5_core".into(),
+            pci_id: "15b3:1017".into(),
         };
         assert_eq!(local, expected);
         let fact = Fact { name: HOST.into(), value: "dut-7".into() };

@@ -234,8 +234,8 @@ pub enum Command {
     /// Find outliers: hosts and cards that are unlike the others
     ///
     /// Each card is compared with equal cards of all hosts, in every figure that was measured of
-    /// them. The exit code is 12 if there is an outlier. Without one it is 13 if nothing could be
-    /// compared or a source was left out.
+    /// them. The exit code is 12 if there is an outlier. Without one it is 13 if no
+    /// group of equal cards could be compared or a source was left out.
     #[command(after_long_help = FLEET_EXAMPLES)]
     Fleet(FleetArguments),
     /// Divide the rules of an intrusion detection (Suricata) over cores

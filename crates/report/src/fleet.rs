@@ -96,7 +96,7 @@ pub fn fleet_html(document: &FleetDocument) -> Result<String, ReportError> {
         left_out: &document.left_out,
         outliers: described.map(|of| outlier(document, of)).collect(),
         more_outliers: (more > 0)
-            .then(|| format!("{more} more outliers are in the list of all cards.")),
+            .then(|| format!("The list of all cards has {}.", words::count(more, "more outlier"))),
         strips: strips(document),
         groups: document.groups.iter().map(group).collect(),
         data: data(document),
@@ -122,7 +122,9 @@ fn notes(document: &FleetDocument) -> Vec<String> {
     }
     if document.repeated_rows > 0 {
         let rows = words::count(document.repeated_rows as usize, "row");
-        notes.push(format!("Left out: {rows} of runs that an earlier source has."));
+        notes.push(format!(
+            "Left out: {rows} that repeat earlier ones: copies of a run count once."
+        ));
     }
     notes
 }
@@ -162,11 +164,7 @@ fn outlier(document: &FleetDocument, of: &Outlier) -> OutlierView {
     let mut differences: Vec<String> =
         of.differences.iter().take(DIFFERENCES_MAX).map(words).collect();
     if let Some(more @ 1..) = of.differences.len().checked_sub(DIFFERENCES_MAX) {
-        differences.push(format!(
-            "and {} more {}",
-            more,
-            if more == 1 { "figure" } else { "figures" }
-        ));
+        differences.push(format!("and {}", words::count(more, "more figure")));
     }
     let FleetCard { host, device, .. } = &document.cards[of.card];
     let name = format!("{host} ({device})");
@@ -299,6 +297,26 @@ mod tests {
         let page = fleet_html(&document).unwrap();
         assert!(page.contains("about as a normal distribution does"), "{page}");
         assert!(page.contains("the chance to name any would be 5 %."), "{page}");
+    }
+
+    #[test]
+    fn one_more_outlier_and_one_more_figure_are_singular() {
+        let differences = vec![FleetDifference::default(); DIFFERENCES_MAX + 1];
+        let outlier = Outlier { differences, ..Outlier::default() };
+        let figures = vec![FleetFigure::default()];
+        let group = FleetGroup { figures, ..FleetGroup::default() };
+        let page = |count: usize| {
+            let document = FleetDocument {
+                cards: vec![FleetCard::default()],
+                groups: vec![group.clone()],
+                outliers: vec![outlier.clone(); count],
+                ..FleetDocument::default()
+            };
+            fleet_html(&document).unwrap()
+        };
+        assert!(page(DESCRIBED_MAX[0] + 1).contains("list of all cards has 1 more outlier."));
+        assert!(page(DESCRIBED_MAX[0] + 2).contains("list of all cards has 2 more outliers."));
+        assert!(page(1).contains("and 1 more figure<"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ function draw() {
     cell(row, firmware);
     cell(row, figures, true);
   }
-  document.getElementById("count").textContent = `${Math.min(shown, all.length)} of ${all.length} cards`;
+  document.getElementById("count").textContent = `${Math.min(shown, all.length)} of ${all.length} ${all.length === 1 ? "card" : "cards"}`;
   more.hidden = shown >= all.length;
 }
 

@@ -107,9 +107,9 @@ fn one_and_ten_thousand_hosts_are_listed_and_found() {
         return;
     }
     for (count, expected) in [
-        (1, "1|dut-00000|1 of 1 cards|0||0 of 0 cards|0"),
-        (30, "30|dut-00017|30 of 30 cards|1|dut-00017|1 of 1 cards|0"),
-        (10_000, "100|dut-00017|100 of 10000 cards|1|dut-00017|1 of 1 cards|0"),
+        (1, "1|dut-00000|1 of 1 card|0||0 of 0 cards|0"),
+        (30, "30|dut-00017|30 of 30 cards|1|dut-00017|1 of 1 card|0"),
+        (10_000, "100|dut-00017|100 of 10000 cards|1|dut-00017|1 of 1 card|0"),
     ] {
         let page = fleet_html(&fleet(count)).unwrap();
         if let Some(place) = std::env::var_os("NICLAB_FLEET_PAGES") {

@@ -58,6 +58,7 @@ fn row<'a>(
         device: "linux:eth0,eth1",
         firmware: "16.35.2000 (MT_0000000012)",
         driver: "mlx5_core",
+        pci_id: "15b3:1017 (subsystem 15b3:0020)",
         started_unix_ns: 1_700_000_000_000_000_000,
         experiment: "occupancy",
         point,

@@ -32,7 +32,8 @@ pub struct FleetDocument {
     pub comparisons: u64,
     /// Values that were left out because a mark puts them in doubt.
     pub marked_values: u64,
-    /// Rows that were left out because an earlier source has their run.
+    /// Rows that were left out because they repeat earlier ones: an earlier source has their run, or
+    /// the same source has the same repeat of a figure.
     pub repeated_rows: u64,
     /// Sources that could not be used, each with the reason.
     pub left_out: Vec<String>,
@@ -49,7 +50,7 @@ pub struct FleetDocument {
 /// Equal cards.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FleetGroup {
-    /// Kind of device and driver, such as `linux, mlx5_core`.
+    /// Kind of device, driver and PCI id, such as `linux, mlx5_core, 15b3:1017`.
     pub name: String,
     /// Number of cards.
     pub cards: usize,

@@ -18,11 +18,12 @@ use crate::stored::{self, Lines};
 use crate::{Environment, ResultError, Sample};
 
 /// Names of the columns, in their order.
-pub const COLUMNS: [&str; 13] = [
+pub const COLUMNS: [&str; 14] = [
     "host",
     "device",
     "firmware",
     "driver",
+    "pci_id",
     "started_unix_ns",
     "experiment",
     "point",
@@ -45,6 +46,9 @@ pub struct MetricRow<'a> {
     pub firmware: &'a str,
     /// Its driver; empty if it is not known.
     pub driver: &'a str,
+    /// PCI id of its card, such as `15b3:1017 (subsystem 15b3:0020)`; empty if it has none, or if it
+    /// is not known.
+    pub pci_id: &'a str,
     /// Start of the first trial of the run, nanoseconds since the Unix epoch: two runs of one host
     /// have different ones.
     pub started_unix_ns: u64,
@@ -76,6 +80,8 @@ pub struct DeviceOrigin {
     pub firmware: String,
     /// Its driver.
     pub driver: String,
+    /// PCI id of its card.
+    pub pci_id: String,
 }
 
 /// The rows of a result directory. It stays as it is.
@@ -156,6 +162,7 @@ fn of_sample<E>(
             device: &sample.device,
             firmware: &origin.firmware,
             driver: &origin.driver,
+            pci_id: &origin.pci_id,
             started_unix_ns,
             experiment: &sample.experiment,
             point: &point,
@@ -208,6 +215,7 @@ impl<W: Write> CsvRows<W> {
             text(row.device),
             text(row.firmware),
             text(row.driver),
+            text(row.pci_id),
             row.started_unix_ns.to_string(),
             text(row.experiment),
             text(row.point),

@@ -7,8 +7,12 @@ use crate::directory::tests_support::sample;
 use crate::{Coordinate, Directory, Mark, Quantity};
 
 fn origins(host: &str) -> BTreeMap<String, DeviceOrigin> {
-    let origin =
-        DeviceOrigin { host: host.into(), firmware: "16.35".into(), driver: "veth".into() };
+    let origin = DeviceOrigin {
+        host: host.into(),
+        firmware: "16.35".into(),
+        driver: "ice".into(),
+        pci_id: "8086:1592".into(),
+    };
     BTreeMap::from([("soft".to_owned(), origin)])
 }
 
@@ -50,7 +54,7 @@ fn a_row_has_one_metric_and_the_later_sample_counts() {
     let point = r#""{""frame"":""imix"",""rules"":1000}""#;
     let row = |repeat, metric: &str, value: &str, unit: &str| {
         format!(
-            "dut,soft,16.35,veth,1000,occupancy,{point},saturate,{repeat},{metric},{value},{unit},\
+            "dut,soft,16.35,ice,8086:1592,1000,occupancy,{point},saturate,{repeat},{metric},{value},{unit},\
              disturbed unbalanced\n"
         )
     };
@@ -85,6 +89,7 @@ mod files {
         device: "linux:eth0,eth1",
         firmware: "16.35",
         driver: "mlx5_core",
+        pci_id: "15b3:1017",
         started_unix_ns: 1_700_000_000_000_000_000,
         experiment: "occupancy",
         point: r#"{"rules":1000}"#,
@@ -184,7 +189,7 @@ mod files {
         assert!(message.contains("2147483647 entries are more than 262144"), "{message}");
         // A page of one text may not have the length of two.
         let message = refusal(&[&whole[..7], &[0x90, 0x7f], &whole[8..]].concat());
-        assert!(message.contains("8136 bytes are too many for 1 values"), "{message}");
+        assert!(message.contains("8136 bytes are too many for 1 value;"), "{message}");
     }
 
     #[test]

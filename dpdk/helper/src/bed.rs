@@ -1051,6 +1051,13 @@ pub fn broken(open: &Open, refusal: Refusal) -> DeviceError {
     DeviceError::Broken { device: open.name.clone(), reason: refusal.0 }
 }
 
+/// The PCI id of a port's card; `None` of a virtual port. Ports of one card have names that begin
+/// with its address: `0000:01:00.0_representor_vf0`, `0000:01:00.0 port 1`.
+pub fn card_of(port: &str) -> Option<String> {
+    let address = port.split([' ', '_']).next().filter(|name| arguments::is_pci_address(name))?;
+    niclab_device::linux::cards::pci_id(address)
+}
+
 /// What can be told of the ports.
 fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo, Refusal> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
@@ -1061,8 +1068,12 @@ fn about(open: &Open, arguments: &Arguments, bed: &DpdkBed) -> Result<DeviceInfo
         fact("arguments", arguments.list[1..].join(" ")),
         fact("port under test", device.name.clone()),
         fact("driver", device.driver.clone()),
-        fact("queues it could have", format!("{} / {}", device.queues_max.0, device.queues_max.1)),
     ];
+    facts.extend(card_of(&device.name).map(|id| fact("PCI id", id)));
+    facts.push(fact(
+        "queues it could have",
+        format!("{} / {}", device.queues_max.0, device.queues_max.1),
+    ));
     facts.extend(ports.device.firmware().map(|version| fact("firmware", version)));
     if device.speed_mbps > 0 && matches!(arguments.wiring, Wiring::Cards | Wiring::Half) {
         facts.push(fact("speed", format!("{} Gbps", f64::from(device.speed_mbps) / 1e3)));
@@ -1198,6 +1209,22 @@ mod tests {
             ordered(&["net_tap1", "net_tap10"], &["net_tap10", "net_tap1"]).unwrap()[0],
             "net_tap10"
         );
+    }
+
+    #[test]
+    fn a_port_of_a_card_has_its_id_and_a_virtual_port_none() {
+        for port in ["net_ring0", "net_tap0", "ffff:01:00.1", ""] {
+            assert_eq!(card_of(port), None, "{port}");
+        }
+        let cards = niclab_device::linux::cards::cards();
+        let Some(card) = cards.first() else {
+            println!("SKIP a_port_of_a_card_has_its_id_and_a_virtual_port_none: no PCI card");
+            return;
+        };
+        let id = card_of(&card.pci).unwrap();
+        assert_eq!(id.find(':'), Some(4), "{id}");
+        assert_eq!(card_of(&format!("{} port 1", card.pci)), Some(id.clone()));
+        assert_eq!(card_of(&format!("{}_representor_vf0", card.pci)), Some(id));
     }
 
     #[test]

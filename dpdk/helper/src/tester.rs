@@ -14,7 +14,8 @@ use niclab_load::clock::Clock;
 
 use crate::arguments::Arguments;
 use crate::bed::{
-    CARD_SLOTS, FCS_LEN, FRAME_LEN_DEFAULT, broken, mtu, one_port, start_dpdk, wait_for_link,
+    CARD_SLOTS, FCS_LEN, FRAME_LEN_DEFAULT, broken, card_of, mtu, one_port, start_dpdk,
+    wait_for_link,
 };
 use crate::pools::Pools;
 use crate::rings::{In, Out, frame_ns};
@@ -51,6 +52,7 @@ impl DpdkTester {
             fact("port of the tester", &info.name),
             fact("driver of the tester", &info.driver),
         ];
+        facts.extend(card_of(&info.name).map(|id| fact("PCI id of the tester", &id)));
         if info.speed_mbps > 0 {
             facts.push(fact(
                 "speed of the tester",

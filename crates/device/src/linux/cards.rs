@@ -102,18 +102,41 @@ fn cards_below(sysfs: &Path, ask: impl Fn(&str) -> EthtoolFacts) -> Vec<NetworkC
     cards
 }
 
-/// Interfaces, each with the PCI address of its card: the last one in the path of its device.
+/// Interfaces, each with the PCI address of its card.
 fn interfaces(sysfs: &Path) -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir(sysfs.join("class/net")) else { return Vec::new() };
-    let of = |path: &Path| {
-        let device = fs::canonicalize(path.join("device")).ok()?;
-        let pci = device.iter().rev().find_map(|part| {
-            let part = part.to_str()?;
-            is_address(part).then(|| part.to_owned())
-        });
-        Some((pci?, name(path)))
-    };
+    let of = |path: &Path| Some((address_of(path)?, name(path)));
     entries.flatten().filter_map(|entry| of(&entry.path())).collect()
+}
+
+/// The PCI address of an interface's card: the last one in the path of its device.
+fn address_of(interface: &Path) -> Option<String> {
+    let device = fs::canonicalize(interface.join("device")).ok()?;
+    device.iter().rev().find_map(|part| {
+        let part = part.to_str()?;
+        is_address(part).then(|| part.to_owned())
+    })
+}
+
+/// The PCI id of an interface's card, as [`pci_id`] has it; `None` if it has no PCI card.
+pub(super) fn pci_id_of_interface(interface: &str) -> Option<String> {
+    pci_id(&address_of(&Path::new("/sys/class/net").join(interface))?)
+}
+
+/// The PCI id of the card at a PCI address, such as `15b3:1017 (subsystem 15b3:0020)`: vendor and
+/// device, and those of the subsystem, in the hexadecimal digits that `lspci -nn` shows. `None` if
+/// no card has the address.
+pub fn pci_id(address: &str) -> Option<String> {
+    pci_id_below(Path::new("/sys"), address)
+}
+
+fn pci_id_below(sysfs: &Path, address: &str) -> Option<String> {
+    let card = sysfs.join("bus/pci/devices").join(address);
+    let number = |file: &str| text(&card.join(file)).strip_prefix("0x").map(str::to_owned);
+    let (vendor, device) = (number("vendor")?, number("device")?);
+    let subsystem = number("subsystem_vendor").zip(number("subsystem_device"));
+    let subsystem = subsystem.map(|(vendor, device)| format!(" (subsystem {vendor}:{device})"));
+    Some(format!("{vendor}:{device}{}", subsystem.unwrap_or_default()))
 }
 
 /// `0000:3b:00.0`.
@@ -208,6 +231,39 @@ mod tests {
         let devices: Vec<Option<String>> = cards.iter().map(NetworkCard::device).collect();
         let expected = ["linux:TESTER,eth0", "linux:TESTER,eth7", "dpdk:-a,0000:5e:00.1"];
         assert_eq!(devices, expected.map(|name| Some(name.to_owned())));
+    }
+
+    #[test]
+    fn the_id_of_a_card_has_that_of_its_subsystem() {
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = root.path().canonicalize().unwrap();
+        let card = function(&sysfs, "0000:3b:00.0", "0x020000\n", "mlx5_core");
+        assert_eq!(pci_id_below(&sysfs, "0000:3b:00.0"), None, "no file has it");
+        for (file, number) in [("vendor", "0x15b3\n"), ("device", "0x1017\n")] {
+            fs::write(card.join(file), number).unwrap();
+        }
+        assert_eq!(pci_id_below(&sysfs, "0000:3b:00.0").unwrap(), "15b3:1017");
+        for (file, number) in [("subsystem_vendor", "0x15b3\n"), ("subsystem_device", "0x0020\n")] {
+            fs::write(card.join(file), number).unwrap();
+        }
+        let id = pci_id_below(&sysfs, "0000:3b:00.0").unwrap();
+        assert_eq!(id, "15b3:1017 (subsystem 15b3:0020)");
+        assert_eq!(pci_id_below(&sysfs, "0000:3b:00.1"), None);
+    }
+
+    #[test]
+    fn interfaces_of_this_machine_have_the_id_of_their_card() {
+        assert_eq!(pci_id_of_interface("lo"), None);
+        let cards = cards();
+        let mut of_interfaces = cards.iter().filter_map(|card| card.interface.as_ref());
+        let Some(interface) = of_interfaces.next() else {
+            println!(
+                "SKIP interfaces_of_this_machine_have_the_id_of_their_card: no interface of a card"
+            );
+            return;
+        };
+        let id = pci_id_of_interface(interface).unwrap();
+        assert_eq!(id.find(':'), Some(4), "{interface}: {id}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
+use super::cards::pci_id_of_interface;
 use super::ethtool::Card;
 use super::ethtool::info::{Driver, Rings, Statistic};
 use super::ethtool::rss::RssConfig;
@@ -90,6 +91,9 @@ pub(super) fn of_tester(end: &End, stamping: &Stamping) -> Vec<Fact> {
 fn of_card(end: &End, whose: &str) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: format!("{name}{whose}"), value };
     let mut facts = vec![fact("driver", driver(&end.link))];
+    // A virtual interface has no card, and another one may have its name in this namespace.
+    let card = end.link.kind.is_none().then(|| pci_id_of_interface(&end.link.name));
+    facts.extend(card.flatten().map(|id| fact("PCI id", id)));
     let speed = port_gbps(&end.link).map(|gbps| fact("speed", format!("{gbps} Gbps")));
     facts.extend(speed);
     // What cannot be asked is not known: no fact.

@@ -292,7 +292,7 @@ fn the_facts_have_the_names_that_the_driver_reports() {
     assert_eq!(fact("driver of the tester").as_deref(), Some("veth"));
     assert_eq!(fact("driver version").as_deref(), Some("1.0"));
     assert_eq!(fact("card queues").as_deref(), Some("rx 3 of 16, tx 3 of 16"));
-    for none in ["firmware", "bus", "card rings", "RSS key", "n-tuple rules"] {
+    for none in ["firmware", "PCI id", "bus", "card rings", "RSS key", "n-tuple rules"] {
         assert_eq!(fact(none), None, "{none}");
     }
 }

@@ -19,7 +19,7 @@ use niclab_result::fleet::{
 };
 
 use super::figure::{CardInFigure, Distances, INTERVAL_Z, measured, of_values};
-use super::values::{Card, CardId, FigureKey, FigureValues, FleetValues, TextId};
+use super::values::{Card, CardId, DistinctValues, FigureKey, FigureValues, FleetValues, TextId};
 use super::{DIFFERENCE_MIN, FALSE_ALARM_RATE, GROUP_CARDS_MIN, tails};
 
 /// Fewest points whose mean is a figure of its own.
@@ -48,7 +48,7 @@ struct Candidate {
 impl FleetValues {
     /// Compares each card with its group.
     pub fn judge(mut self) -> FleetDocument {
-        let values = std::mem::take(&mut self.values);
+        let DistinctValues { values, marked, repeated } = self.take_distinct();
         let places = self.places();
         let mut by_group: Vec<Vec<FigureValues>> = places.iter().map(|_| Vec::new()).collect();
         for (key, values) in values {
@@ -58,8 +58,8 @@ impl FleetValues {
             schema: FLEET_SCHEMA,
             false_alarm_rate: FALSE_ALARM_RATE,
             difference_min: DIFFERENCE_MIN,
-            marked_values: self.marked,
-            repeated_rows: self.repeated,
+            marked_values: marked,
+            repeated_rows: repeated,
             ..FleetDocument::default()
         };
         document.groups = by_group.iter().map(|_| FleetGroup::default()).collect();

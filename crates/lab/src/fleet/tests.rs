@@ -102,6 +102,7 @@ fn row<'a>(
         device: "linux:eth0,eth1",
         firmware: "16.35",
         driver: "mlx5_core",
+        pci_id: "15b3:1017",
         started_unix_ns: 1,
         experiment,
         point,
@@ -311,6 +312,33 @@ fn rows_of_a_run_that_an_earlier_source_has_are_left_out() {
 }
 
 #[test]
+fn rows_that_a_source_has_twice_count_once() {
+    let document = |copies: usize, devices: [&str; 2]| {
+        let mut values = FleetValues::default();
+        for device in devices.iter().take(copies) {
+            for (host, repeat) in (0..5).flat_map(|host| [0, 1, 2].map(|repeat| (host, repeat))) {
+                let name = format!("dut-{host}");
+                let of = row(&name, "occupancy", "saturate", "throughput_pps", "{}");
+                let value = 1e7 + f64::from(host * 7 + repeat * 3);
+                values.add(&MetricRow { device, repeat, value, ..of }).unwrap();
+            }
+        }
+        values.judge()
+    };
+    let once = document(1, ["linux:a"; 2]);
+    let twice = document(2, ["linux:a"; 2]);
+    assert_eq!((once.repeated_rows, twice.repeated_rows), (0, 15));
+    assert_eq!(FleetDocument { repeated_rows: 0, ..twice }, once);
+    // One run has measured the card under two names: both count.
+    let named = document(2, ["linux:a", "ssh://dut=linux:a"]);
+    assert_eq!((named.repeated_rows, named.cards.len()), (0, 5));
+    let mut values = FleetValues::default();
+    let of = row("a", "occupancy", "saturate", "throughput_pps", "{}");
+    let error = values.add(&MetricRow { repeat: 4096, ..of }).unwrap_err();
+    assert!(error.to_string().contains("repeat 4096, and a measurement has at most"), "{error}");
+}
+
+#[test]
 fn a_row_without_a_host_and_more_cards_than_any_fleet_has_are_refused() {
     let mut values = FleetValues::default();
     let of = row("", "occupancy", "saturate", "throughput_pps", "{}");
@@ -330,14 +358,48 @@ fn a_row_without_a_host_and_more_cards_than_any_fleet_has_are_refused() {
 fn marked_values_and_metrics_of_no_trial_are_left_out() {
     let mut values = FleetValues::default();
     let one = row("a", "occupancy", "saturate", "throughput_pps", "{}");
-    for marks in ["unbalanced", "disturbed few-samples", "generator-limited"] {
-        values.add(&MetricRow { marks, ..one }).unwrap();
+    for (repeat, marks) in (0..).zip(["unbalanced", "disturbed few-samples", "generator-limited"]) {
+        values.add(&MetricRow { repeat, marks, ..one }).unwrap();
     }
+    // A copy of a marked row is no other value.
+    values.add(&MetricRow { marks: "unbalanced", ..one }).unwrap();
     values.add(&MetricRow { metric: "planned_frames", ..one }).unwrap();
     values.add(&MetricRow { value: f64::NAN, ..one }).unwrap();
-    assert!(values.is_empty());
     let document = values.judge();
     assert_eq!((document.marked_values, document.uncompared()), (3, 1));
+    assert_eq!((document.repeated_rows, document.comparisons), (1, 0));
+}
+
+#[test]
+fn two_models_with_one_driver_are_two_groups() {
+    let of = |host: usize| ["15b3:1017", "15b3:1021", ""][host % 3];
+    let mut values = FleetValues::default();
+    for host in 0..18 {
+        let (name, pci_id) = (format!("dut-{host}"), of(host));
+        // The second model has half the throughput. That is no fault.
+        let value = [2e7, 1e7, 3e7][host % 3];
+        for repeat in 0..3 {
+            let of = row(&name, "occupancy", "saturate", "throughput_pps", "{}");
+            let value = value * (1.0 + ((host * 7 + repeat as usize * 3) % 11) as f64 / 1e3);
+            values.add(&MetricRow { pci_id, repeat, value, ..of }).unwrap();
+        }
+    }
+    let document = values.judge();
+    let groups: Vec<(&str, usize)> =
+        document.groups.iter().map(|group| (&group.name[..], group.cards)).collect();
+    let driver = "linux, mlx5_core";
+    let models = [format!("{driver}, 15b3:1017"), format!("{driver}, 15b3:1021")];
+    assert_eq!(groups, [(driver, 6), (&models[0], 6), (&models[1], 6)]);
+    assert!(document.outliers.is_empty());
+    assert_eq!(document.comparisons, 18);
+}
+
+#[test]
+fn a_reference_trial_is_no_card() {
+    let mut values = FleetValues::default();
+    let of = row("a", "reference", "reference", "throughput_pps", "{}");
+    values.add(&MetricRow { device: "reference", driver: "", firmware: "", ..of }).unwrap();
+    assert_eq!(values.judge().cards, []);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use niclab_result::rows::MetricRow;
 
 use crate::compare::metrics::Better;
 use crate::experiments;
+use crate::reference::REFERENCE;
 
 /// Most values of a fleet: 10,000 runs with 6,700 of them. They take a gigabyte of memory at most.
 const VALUES_MAX: u64 = 1 << 26;
@@ -19,6 +20,11 @@ const GROUPS_MAX: usize = 1000;
 const CARDS_MAX: usize = 1 << 18;
 /// Most runs: some of each card.
 const RUNS_MAX: usize = 1 << 20;
+/// Bits of the repeat in a [`RunRepeat`].
+const REPEAT_BITS: u32 = 12;
+/// Most repeats of a measurement: niclab makes at most 1000.
+const REPEATS_MAX: u32 = 1 << REPEAT_BITS;
+const _: () = assert!((RUNS_MAX as u64) << REPEAT_BITS <= 1 << 32);
 /// Most pairs of a trial and a metric: niclab has some thousand.
 const METRICS_MAX: usize = 1 << 16;
 /// Versions of firmware of a card that are kept.
@@ -39,7 +45,9 @@ pub enum FleetError {
     )]
     Figures,
     /// There are more groups of equal cards than any fleet has.
-    #[error("more than {GROUPS_MAX} kinds of device and driver: give fewer directories at a time")]
+    #[error(
+        "more than {GROUPS_MAX} kinds of device, driver and card: give fewer directories at a time"
+    )]
     Groups,
     /// There are more cards than any fleet has.
     #[error("more than {CARDS_MAX} cards: give fewer directories or files at a time")]
@@ -47,6 +55,15 @@ pub enum FleetError {
     /// There are more runs than any fleet has.
     #[error("more than {RUNS_MAX} runs: give fewer directories or files at a time")]
     Runs,
+    /// A row has a later repeat than any measurement.
+    #[error(
+        "a row has repeat {repeat}, and a measurement has at most {REPEATS_MAX}: leave out rows that \
+         niclab did not write"
+    )]
+    Repeat {
+        /// Its repeat.
+        repeat: u32,
+    },
     /// There are more metrics than niclab has.
     #[error(
         "more than {METRICS_MAX} different trials and metrics: give fewer directories or files at \
@@ -85,7 +102,7 @@ pub(super) struct Texts {
 }
 
 /// Columns of texts.
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 impl Texts {
     /// The number of a text of this column.
@@ -127,9 +144,21 @@ pub(super) struct FigureKey {
 /// The number of a card.
 pub(super) type CardId = u32;
 
+/// The number of a run of a card, and a repeat of it in the lowest [`REPEAT_BITS`]: a figure has one
+/// value of it.
+type RunRepeat = u32;
+
 /// A figure, and the card of each value. Single precision tells a hundred-thousandth apart, and
 /// differences that are named are two hundredths.
 pub(super) type FigureValues = (FigureKey, Vec<(CardId, f32)>);
+
+/// A run of a card.
+#[derive(Debug)]
+struct CardRun {
+    card: CardId,
+    /// The first source that has it.
+    source: u32,
+}
 
 /// A device of a host.
 #[derive(Debug)]
@@ -142,6 +171,15 @@ pub(super) struct Card {
     pub firmware: Vec<TextId>,
 }
 
+/// The values that are compared, and how many rows are left out.
+pub(super) struct DistinctValues {
+    pub values: Vec<FigureValues>,
+    /// Values that a mark puts in doubt.
+    pub marked: u64,
+    /// Rows that repeat an earlier one.
+    pub repeated: u64,
+}
+
 /// All values of a fleet.
 #[derive(Debug, Default)]
 pub struct FleetValues {
@@ -149,19 +187,22 @@ pub struct FleetValues {
     pub(super) cards: Vec<Card>,
     /// Cards by host, device and group.
     card_ids: HashMap<[TextId; 3], CardId>,
-    /// Cards by host, device and driver in the words of a row: many rows have the same.
-    card_names: HashMap<[TextId; 3], CardId>,
+    /// Cards by host, device, driver and PCI id in the words of a row: many rows have the same.
+    card_names: HashMap<[TextId; 4], CardId>,
     /// All groups.
     groups: HashSet<TextId>,
     figures: HashMap<FigureKey, usize>,
-    pub(super) values: Vec<FigureValues>,
+    /// Figures, each with its values in the order of their rows. Not a number: a value that a mark
+    /// puts in doubt.
+    values: Vec<(FigureKey, Vec<(RunRepeat, f32)>)>,
     count: u64,
-    pub(super) marked: u64,
     /// The number of the source that rows come from.
     source: u32,
-    /// The first source of each run: the card, and when it began.
-    runs: HashMap<(CardId, u64), u32>,
-    pub(super) repeated: u64,
+    runs: Vec<CardRun>,
+    /// Runs by the card, the device in the words of a row, and when the run began.
+    run_ids: HashMap<(CardId, TextId, u64), u32>,
+    /// Rows that were left out because an earlier source has their run.
+    repeated: u64,
     /// What a trial and a metric of these texts are.
     known: HashMap<(TextId, TextId), Option<Better>>,
 }
@@ -172,18 +213,17 @@ impl FleetValues {
         self.source += 1;
     }
 
-    /// Takes in a row. Metrics without a better direction, and those that no trial is made for, are
-    /// not compared; values that a mark puts in doubt are left out.
+    /// Takes in a row. Reference trials, metrics without a better direction, and those that no trial
+    /// is made for, are not compared; values that a mark puts in doubt are left out.
     ///
     /// # Errors
     /// [`FleetError`]
     pub fn add(&mut self, row: &MetricRow<'_>) -> Result<(), FleetError> {
-        let card = self.card(row)?;
-        let runs = self.runs.len();
-        let source = *self.runs.entry((card, row.started_unix_ns)).or_insert(self.source);
-        if runs >= RUNS_MAX && self.runs.len() > runs {
-            return Err(FleetError::Runs);
+        if row.experiment == REFERENCE {
+            return Ok(());
         }
+        let run = self.run(row)?;
+        let CardRun { card, source } = self.runs[run as usize];
         if source != self.source {
             self.repeated += 1;
             return Ok(());
@@ -194,9 +234,8 @@ impl FleetValues {
         if better.is_none() || !(row.value as f32).is_finite() {
             return Ok(());
         }
-        if is_in_doubt(row) {
-            self.marked += 1;
-            return Ok(());
+        if row.repeat >= REPEATS_MAX {
+            return Err(FleetError::Repeat { repeat: row.repeat });
         }
         if self.count >= VALUES_MAX {
             return Err(FleetError::Values);
@@ -218,8 +257,44 @@ impl FleetValues {
             }
             self.values.push((key, Vec::new()));
         }
-        self.values[at].1.push((card, row.value as f32));
+        let value = if is_in_doubt(row) { f32::NAN } else { row.value as f32 };
+        self.values[at].1.push(((run << REPEAT_BITS) | row.repeat, value));
         Ok(())
+    }
+
+    /// The number of the run that a row is of.
+    fn run(&mut self, row: &MetricRow<'_>) -> Result<u32, FleetError> {
+        let card = self.card(row)?;
+        let device = self.texts.of_column(7, row.device)?;
+        let next = self.runs.len();
+        let key = (card, device, row.started_unix_ns);
+        let run = *self.run_ids.entry(key).or_insert(next as u32);
+        if run as usize == next {
+            if next >= RUNS_MAX {
+                return Err(FleetError::Runs);
+            }
+            self.runs.push(CardRun { card, source: self.source });
+        }
+        Ok(run)
+    }
+
+    /// Takes the values, each repeat of a run once: the first one of a figure counts.
+    pub(super) fn take_distinct(&mut self) -> DistinctValues {
+        let mut values = std::mem::take(&mut self.values);
+        let (mut marked, mut repeated) = (0, self.repeated);
+        for (_, values) in &mut values {
+            let all = values.len();
+            values.sort_by_key(|(of, _)| *of);
+            values.dedup_by_key(|(of, _)| *of);
+            let distinct = values.len();
+            values.retain(|(_, value)| !value.is_nan());
+            repeated += (all - distinct) as u64;
+            marked += (distinct - values.len()) as u64;
+            for (of, _) in values {
+                *of = self.runs[(*of >> REPEAT_BITS) as usize].card;
+            }
+        }
+        DistinctValues { values, marked, repeated }
     }
 
     /// The card of a row, with the firmware that the row names.
@@ -229,7 +304,12 @@ impl FleetValues {
         }
         let texts = &mut self.texts;
         let host = texts.of_column(2, row.host)?;
-        let name = [host, texts.of_column(7, row.device)?, texts.of_column(8, row.driver)?];
+        let name = [
+            host,
+            texts.of_column(7, row.device)?,
+            texts.of_column(8, row.driver)?,
+            texts.of_column(9, row.pci_id)?,
+        ];
         let firmware = texts.of_column(3, row.firmware)?;
         let card = match self.card_names.get(&name) {
             Some(card) => *card,
@@ -243,8 +323,8 @@ impl FleetValues {
     }
 
     /// The card of a name that is new. A card may have several names: `ssh://a=soft` and `soft`.
-    fn new_card(&mut self, row: &MetricRow<'_>, name: [TextId; 3]) -> Result<CardId, FleetError> {
-        let group = self.texts.id(&group_name(row.device, row.driver))?;
+    fn new_card(&mut self, row: &MetricRow<'_>, name: [TextId; 4]) -> Result<CardId, FleetError> {
+        let group = self.texts.id(&group_name(row))?;
         self.groups.insert(group);
         if self.groups.len() > GROUPS_MAX {
             return Err(FleetError::Groups);
@@ -279,7 +359,7 @@ impl FleetValues {
         Ok(better)
     }
 
-    /// `true` if there is nothing to compare.
+    /// `true` if no row has a metric that is compared.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -301,10 +381,13 @@ fn is_in_doubt(row: &MetricRow<'_>) -> bool {
     })
 }
 
-/// Equal cards are one group: the same kind of device with the same driver.
-fn group_name(device: &str, driver: &str) -> String {
-    let kind = card_kind(device);
-    if driver.is_empty() { kind } else { format!("{kind}, {driver}") }
+/// Equal cards are one group: the same kind of device with the same driver and PCI id.
+fn group_name(row: &MetricRow<'_>) -> String {
+    let mut name = card_kind(row.device);
+    for known in [row.driver, row.pci_id].into_iter().filter(|known| !known.is_empty()) {
+        name = format!("{name}, {known}");
+    }
+    name
 }
 
 /// A device without what differs from host to host: the host that has it, and the names of its

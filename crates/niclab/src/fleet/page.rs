@@ -59,7 +59,8 @@ fn notes(document: &FleetDocument) -> Vec<String> {
     }
     if document.repeated_rows > 0 {
         let rows = counted(document.repeated_rows as usize, "row");
-        notes.push(format!("left out: {rows} of runs that an earlier source has"));
+        notes
+            .push(format!("left out: {rows} that repeat earlier ones: copies of a run count once"));
     }
     if !document.left_out.is_empty() {
         notes.push(format!("left out: {}, see above", counted(document.left_out.len(), "source")));

@@ -40,9 +40,22 @@ fn fleet(hosts: usize, factor: impl Fn(usize) -> f64) -> TempDir {
             }
             sample.to_string() + "\n"
         });
+        let reference = reference(&samples[0]);
+        let lines = lines.chain([reference.to_string() + "\n"]);
         fs::write(path.join("samples.jsonl"), lines.collect::<String>()).unwrap();
     }
     place
+}
+
+/// A sample as one of a reference trial, which every run of 20 s has.
+fn reference(sample: &Value) -> Value {
+    let mut sample = sample.clone();
+    for name in ["experiment", "device", "trial"] {
+        sample[name] = "reference".into();
+    }
+    sample["point"] = serde_json::json!({});
+    sample["metrics"] = serde_json::json!({"throughput_pps": {"value": 1e7, "unit": "pps"}});
+    sample
 }
 
 /// A sample as another repeat on another host, without marks: every value differs by up to 1 %.
@@ -99,6 +112,11 @@ fn a_host_unlike_the_others_is_named_from_directories_and_from_a_file() {
         serde_json::from_slice(&fs::read(page.join("fleet.json")).unwrap()).unwrap();
     assert_eq!(document, written);
     assert_eq!(document["false_alarm_rate"], 0.05);
+    // Reference trials are rows of their host, and no card of the fleet.
+    let csv = of_all(place.path(), &["export", "--rows"]);
+    csv.with(0, &[]);
+    assert!(csv.out.contains("\ndut-07,reference,"), "{}", csv.out);
+    assert_eq!(document["cards"].as_array().unwrap().len(), 12);
 }
 
 #[test]
@@ -116,6 +134,35 @@ fn equal_hosts_end_with_success_and_few_hosts_say_that_nothing_was_compared() {
     }
     call(&["fleet", text(place.path())])
         .with(13, &["nothing was compared: the sources have no finished measurement"]);
+}
+
+#[test]
+fn card_models_are_groups_of_their_own_and_a_small_one_does_not_change_the_exit_code() {
+    let place = fleet(14, |host| if host < 12 { 1.0 } else { 0.5 });
+    for host in 0..14 {
+        let path = place.path().join(format!("h{host:02}/run.toml"));
+        let run = fs::read_to_string(&path).unwrap();
+        let id = if host < 12 { "15b3:1017" } else { "15b3:1021" };
+        let fact = format!("[[devices.about.facts]]\nname = \"PCI id\"\nvalue = \"{id}\"\n\n");
+        let facts = "[[devices.about.facts]]";
+        fs::write(&path, run.replacen(facts, &(fact + facts), 1)).unwrap();
+    }
+    let out = scratch();
+    let rows = out.path().join("rows.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
+    for source in [place.path(), &rows] {
+        let ended = call(&["fleet", text(source)]);
+        ended.with(0, &[]);
+        let prose = ended.prose();
+        for line in [
+            "15b3:1017: 12 cards, ",
+            "15b3:1021: 2 cards are too few to find an outlier: measure at least 5",
+            "not compared: 2 hosts: their group has too few cards",
+            "0 of 14 hosts are outliers",
+        ] {
+            assert!(prose.contains(line), "{line}: {prose}");
+        }
+    }
 }
 
 #[test]
@@ -144,6 +191,20 @@ fn a_result_that_is_named_in_several_ways_counts_once() {
     of_all(place.path(), &["export", "--rows", "-o", text(&rows)]).with(0, &[]);
     let (count, repeated, _) = comparisons(&[text(place.path()), text(&rows)]);
     assert!(count == once && repeated > 0, "{count} {repeated}");
+    // A copy of a directory is the same run, from directories and in one file.
+    let copy = place.path().join("h01 copy");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(place.path().join("h01")).unwrap().flatten() {
+        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let twice = link.with_file_name("twice.parquet");
+    of_all(place.path(), &["export", "--rows", "-o", text(&twice)]).with(0, &[]);
+    for source in [place.path(), &twice] {
+        let (count, repeated, _) = comparisons(&[text(source)]);
+        assert!(count == once && repeated > 0, "{count} {repeated}");
+    }
+    let prose = call(&["fleet", text(&twice)]).prose();
+    assert!(prose.contains("that repeat earlier ones: copies of a run count once"), "{prose}");
 }
 
 #[test]

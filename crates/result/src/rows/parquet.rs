@@ -110,7 +110,7 @@ pub struct ParquetRows<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     /// Texts of the row group, each once.
     texts: HashMap<String, ByteArray>,
-    columns: [Vec<ByteArray>; 10],
+    columns: [Vec<ByteArray>; 11],
     started: Vec<i64>,
     repeats: Vec<i32>,
     values: Vec<f64>,
@@ -211,12 +211,13 @@ impl<W: Write + Send> ParquetRows<W> {
 }
 
 /// The texts of a row, by the names of their columns and in their order.
-fn texts<'a>(row: &MetricRow<'a>) -> [(&'static str, &'a str); 10] {
+fn texts<'a>(row: &MetricRow<'a>) -> [(&'static str, &'a str); 11] {
     [
         ("host", row.host),
         ("device", row.device),
         ("firmware", row.firmware),
         ("driver", row.driver),
+        ("pci_id", row.pci_id),
         ("experiment", row.experiment),
         ("point", row.point),
         ("trial", row.trial),
@@ -318,7 +319,7 @@ fn check_schema(reader: &SerializedFileReader<File>) -> Result<(), String> {
     let file = reader.metadata().file_metadata();
     let columns = file.schema_descr().columns();
     if columns.len() != COLUMNS.len() {
-        return Err(format!("{} columns instead of {}", columns.len(), COLUMNS.len()));
+        return Err(format!("number of columns: {} instead of {}", columns.len(), COLUMNS.len()));
     }
     for (at, (column, name)) in columns.iter().zip(COLUMNS).enumerate() {
         let is_plain = column.max_def_level() == 0 && column.max_rep_level() == 0;
@@ -402,15 +403,16 @@ impl GroupReader {
             device: text(1)?,
             firmware: text(2)?,
             driver: text(3)?,
+            pci_id: text(4)?,
             started_unix_ns: self.started.1[place] as u64,
-            experiment: text(4)?,
-            point: text(5)?,
-            trial: text(6)?,
+            experiment: text(5)?,
+            point: text(6)?,
+            trial: text(7)?,
             repeat: repeat.map_err(|_| "a negative repeat".to_owned())?,
-            metric: text(7)?,
+            metric: text(8)?,
             value,
-            unit: text(8)?,
-            marks: text(9)?,
+            unit: text(9)?,
+            marks: text(10)?,
         })
     }
 }

@@ -195,7 +195,8 @@ impl PageHeader {
             return Err(format!("{len} bytes are more than {PAGE_LEN_MAX}, the limit of a page"));
         }
         if u64::from(whole_len) > u64::from(values) * VALUE_LEN_MAX + SLACK_LEN {
-            return Err(format!("{whole_len} bytes are too many for {values} values"));
+            let values = if values == 1 { "1 value" } else { &format!("{values} values") };
+            return Err(format!("{whole_len} bytes are too many for {values}"));
         }
         if kind == DICTIONARY_PAGE && values > ENTRIES_MAX {
             return Err(format!("{values} entries are more than {ENTRIES_MAX}, the limit"));
