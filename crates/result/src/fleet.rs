@@ -32,8 +32,8 @@ pub struct FleetDocument {
     pub comparisons: u64,
     /// Values that were left out because a mark puts them in doubt.
     pub marked_values: u64,
-    /// Rows that were left out because they repeat earlier ones: an earlier source has their run, or
-    /// the same source has the same repeat of a figure.
+    /// Rows that were left out because they repeat earlier ones: an earlier source has their run,
+    /// or the same source has the same repeat of a figure.
     pub repeated_rows: u64,
     /// Sources that could not be used, each with the reason.
     pub left_out: Vec<String>,

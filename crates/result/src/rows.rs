@@ -46,8 +46,8 @@ pub struct MetricRow<'a> {
     pub firmware: &'a str,
     /// Its driver; empty if it is not known.
     pub driver: &'a str,
-    /// PCI id of its card, such as `15b3:1017 (subsystem 15b3:0020)`; empty if it has none, or if it
-    /// is not known.
+    /// PCI id of its card, such as `15b3:1017 (subsystem 15b3:0020)`; empty if it has none, or if
+    /// it is not known.
     pub pci_id: &'a str,
     /// Start of the first trial of the run, nanoseconds since the Unix epoch: two runs of one host
     /// have different ones.

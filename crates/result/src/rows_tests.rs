@@ -54,8 +54,8 @@ fn a_row_has_one_metric_and_the_later_sample_counts() {
     let point = r#""{""frame"":""imix"",""rules"":1000}""#;
     let row = |repeat, metric: &str, value: &str, unit: &str| {
         format!(
-            "dut,soft,16.35,ice,8086:1592,1000,occupancy,{point},saturate,{repeat},{metric},{value},{unit},\
-             disturbed unbalanced\n"
+            "dut,soft,16.35,ice,8086:1592,1000,occupancy,{point},saturate,{repeat},{metric},\
+             {value},{unit},disturbed unbalanced\n"
         )
     };
     let expected = [

@@ -57,8 +57,8 @@ pub enum FleetError {
     Runs,
     /// A row has a later repeat than any measurement.
     #[error(
-        "a row has repeat {repeat}, and a measurement has at most {REPEATS_MAX}: leave out rows that \
-         niclab did not write"
+        "a row has repeat {repeat}, and a measurement has at most {REPEATS_MAX}: leave out rows \
+         that niclab did not write"
     )]
     Repeat {
         /// Its repeat.
@@ -144,8 +144,8 @@ pub(super) struct FigureKey {
 /// The number of a card.
 pub(super) type CardId = u32;
 
-/// The number of a run of a card, and a repeat of it in the lowest [`REPEAT_BITS`]: a figure has one
-/// value of it.
+/// The number of a run of a card, and a repeat of it in the lowest [`REPEAT_BITS`]: a figure has
+/// one value of it.
 type RunRepeat = u32;
 
 /// A figure, and the card of each value. Single precision tells a hundred-thousandth apart, and
@@ -213,8 +213,8 @@ impl FleetValues {
         self.source += 1;
     }
 
-    /// Takes in a row. Reference trials, metrics without a better direction, and those that no trial
-    /// is made for, are not compared; values that a mark puts in doubt are left out.
+    /// Takes in a row. Reference trials, metrics without a better direction, and those that no
+    /// trial is made for, are not compared; values that a mark puts in doubt are left out.
     ///
     /// # Errors
     /// [`FleetError`]
