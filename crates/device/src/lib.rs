@@ -103,7 +103,7 @@ pub(crate) fn open_half(
 /// What can be this part of a testbed of two hosts, in words.
 pub(crate) fn halves_of(role: two_hosts::Role) -> &'static str {
     match role {
-        two_hosts::Role::Tester => "a tester is linux:IFACE or dpdk:EAL-ARGUMENTS",
+        two_hosts::Role::Tester => "a tester is linux:IFACE, linux-xdp:IFACE or dpdk:EAL-ARGUMENTS",
         two_hosts::Role::Device | two_hosts::Role::Whole => {
             "a device is linux:IFACE, linux-xdp:IFACE, linux-tc:IFACE or dpdk:EAL-ARGUMENTS"
         }

@@ -48,6 +48,7 @@ mod streams_tests;
 #[cfg(test)]
 mod tc_tests;
 mod tester;
+mod tester_xdp;
 mod trial;
 pub mod tune;
 #[cfg(test)]

@@ -170,7 +170,7 @@ fn queue_rings(
 }
 
 /// Converts an error of a port.
-fn of_port(error: PortError) -> DeviceError {
+pub(super) fn of_port(error: PortError) -> DeviceError {
     let (device, reason) = ("linux".to_owned(), error.to_string());
     match error {
         PortError::NotAllowed { .. } => DeviceError::Rights { what: reason, remedy: RIGHTS.into() },

@@ -4,11 +4,11 @@ use niclab_load::clock::Clock;
 
 use super::link::LinkCounters;
 use super::name::{Ends, Name, Path};
-use super::ring::{RxRing, TxRing};
-use super::rings::TesterRings;
+use super::rings::{TesterRings, of_port};
+use super::settings::HeldCard;
 use super::stamp_setting::Stamping;
+use super::tester_xdp::XdpRings;
 use super::{End, FRAME_LEN_DEFAULT, HEADER_AND_FCS_LEN, facts, refused};
-use crate::Load;
 use crate::capability;
 use crate::cores::Cores;
 use crate::face::{
@@ -17,19 +17,45 @@ use crate::face::{
 use crate::two_hosts::{
     HalfObservation, HalfTask, InterfaceCounts, MarkedTrips, Role, TesterEnds, TesterObservation,
 };
+use crate::{Load, LoadObservation};
 
 /// Generator and sink.
 pub(super) struct LinuxTester {
     about: DeviceInfo,
     core: u32,
     end: End,
-    rings: TesterRings,
+    rings: PathRings,
     /// Dropped behind the rings.
     stamping: Stamping,
+    /// The same: its card has one queue receive all frames, for AF_XDP.
+    _held: Option<HeldCard>,
     /// Longest frame and queues that the rings are for.
     shape: (u16, bool),
     /// The number of the next marker.
     next: u64,
+}
+
+/// The rings, by the path of the frames.
+enum PathRings {
+    Packet(TesterRings),
+    Xdp(Box<XdpRings>),
+}
+
+/// The work of both paths: an expression of the rings' outlet and inlet.
+macro_rules! with_ends {
+    ($tester:expr, $ends:ident => $work:expr) => {
+        match &mut $tester.rings {
+            PathRings::Packet(TesterRings { outlet, inlet }) => {
+                let mut $ends = TesterEnds { outlet, inlet, core: $tester.core };
+                $work
+            }
+            PathRings::Xdp(rings) => {
+                let XdpRings { outlet, inlet } = &mut **rings;
+                let mut $ends = TesterEnds { outlet, inlet, core: $tester.core };
+                $work
+            }
+        }
+    };
 }
 
 impl LinuxTester {
@@ -38,15 +64,30 @@ impl LinuxTester {
         let Ends::Alone(interface) = ends else {
             return Err(DeviceError::lacks(capability::TWO_HOSTS));
         };
-        if path != Path::Packet {
-            let what = "a tester by AF_XDP or behind filters; niclab's sends by AF_PACKET: linux:…";
+        if path == Path::Tc {
+            let what = "a tester behind filters; give linux:IFACE or linux-xdp:IFACE";
             return Err(DeviceError::lacks(what));
+        }
+        if path == Path::Xdp && stamps.is_some() {
+            return Err(DeviceError::lacks(format!(
+                "time stamps of the port `{name}`: niclab lacks it; a tester `linux:IFACE` has them"
+            )));
         }
         let core = Cores::alone(name)?.tester;
         let end = End::named(&interface)?;
         let stamping = Stamping::take(&end, stamps)?;
         let shape = (FRAME_LEN_DEFAULT, false);
-        let rings = TesterRings::open(&end, shape, stamps)?;
+        let mut held = None;
+        let rings = match path {
+            Path::Xdp => {
+                let card = held.insert(HeldCard::hold(&end.link, false)?);
+                card.receive_by(1)?;
+                let opened =
+                    end.within("opening AF_XDP sockets on", |link| Ok(XdpRings::open(link)));
+                PathRings::Xdp(Box::new(opened?.map_err(of_port)?))
+            }
+            _ => PathRings::Packet(TesterRings::open(&end, shape, stamps)?),
+        };
         let place = |role: &str| PathNode {
             role: role.into(),
             label: end.link.name.clone(),
@@ -58,13 +99,45 @@ impl LinuxTester {
             places: vec![place("generator"), place("sink")],
             ..DeviceInfo::default()
         };
-        Ok(LinuxTester { about, core, end, rings, stamping, shape, next: 0 })
+        Ok(LinuxTester { about, core, end, rings, stamping, _held: held, shape, next: 0 })
     }
 
-    /// The ends of the interface.
-    fn ends(&mut self) -> TesterEnds<'_, TxRing, RxRing> {
-        let TesterRings { outlet, inlet } = &mut self.rings;
-        TesterEnds { outlet, inlet, core: self.core }
+    /// Throws away what has arrived so far.
+    fn drain(&mut self) -> Result<(), DeviceError> {
+        match &mut self.rings {
+            PathRings::Packet(rings) => rings.drain(),
+            PathRings::Xdp(rings) => rings.drain().map_err(|e| refused("emptying the rings", &e)),
+        }
+    }
+
+    /// Offers a load, with time stamps of some of its frames. Also returns the time at which the
+    /// measured part began, and the frames that the sink had no room for.
+    fn drive(
+        &mut self,
+        load: &Load,
+        start_ns: u64,
+        depth: u32,
+    ) -> Result<(LoadObservation, u64, u64), DeviceError> {
+        if let PathRings::Packet(rings) = &mut self.rings {
+            rings.outlet.begin_stamps(load);
+        }
+        let offered = with_ends!(self, ends => ends.offer(load, start_ns, depth));
+        match &mut self.rings {
+            PathRings::Packet(rings) => {
+                // Also behind an error: a marker is not to be stamped.
+                let stamped = rings.end_stamps(load)?;
+                let (mut offered, opened_ns) = offered?;
+                offered.stamped = stamped;
+                let sink = rings.inlet.counters();
+                let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
+                Ok((offered, opened_ns, sink.dropped))
+            }
+            PathRings::Xdp(rings) => {
+                let (offered, opened_ns) = offered?;
+                rings.take_error().map_err(|e| refused("sending by AF_XDP", &e))?;
+                Ok((offered, opened_ns, rings.inlet.missed()))
+            }
+        }
     }
 
     fn offer(
@@ -73,32 +146,25 @@ impl LinuxTester {
         start_ns: u64,
         depth: u32,
     ) -> Result<HalfObservation, DeviceError> {
-        self.rings.drain()?;
+        self.drain()?;
         let before = self.end.counters()?;
-        self.rings.outlet.begin_stamps(load);
-        let offered = self.ends().offer(load, start_ns, depth);
-        // Also behind an error: a marker is not to be stamped.
-        let stamped = self.rings.end_stamps(load)?;
-        let (mut offered, opened_ns) = offered?;
-        offered.stamped = stamped;
-        let sink = self.rings.inlet.counters();
-        let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
+        let (offered, opened_ns, dropped) = self.drive(load, start_ns, depth)?;
         let LinkCounters { rx_frames, tx_frames, rx_missed, tx_dropped, .. } =
             self.end.counters()?.since(&before);
         Ok(HalfObservation::Offered(Box::new(TesterObservation {
             load: offered,
             opened_ns,
             // The sink also loses the frames that its card had no room for.
-            sink_missed: sink.dropped + rx_missed,
+            sink_missed: dropped + rx_missed,
             interface: InterfaceCounts { rx_frames, tx_frames, rx_missed, tx_dropped },
         })))
     }
 
     fn mark(&mut self, count: u32) -> Result<MarkedTrips, DeviceError> {
         self.end.wait_for_carrier(super::CARRIER_MAX)?;
-        self.rings.drain()?;
+        self.drain()?;
         let mut next = self.next;
-        let marked = self.ends().mark(count, &mut next);
+        let marked = with_ends!(self, ends => ends.mark(count, &mut next));
         self.next = next;
         Ok(marked)
     }
@@ -120,11 +186,20 @@ impl Testbed for LinuxTester {
             });
         }
         let shape = (asked, setup.queues > 1 && self.end.link.is_veth());
-        if shape != self.shape {
-            self.rings = TesterRings::open(&self.end, shape, self.stamping.clock())?;
-            self.shape = shape;
+        match &mut self.rings {
+            PathRings::Packet(rings) if shape != self.shape => {
+                *rings = TesterRings::open(&self.end, shape, self.stamping.clock())?;
+                self.shape = shape;
+            }
+            PathRings::Xdp(_) if shape.1 => {
+                return Err(DeviceError::lacks(
+                    "several queues of a veth pair with a tester by AF_XDP, whose frames all \
+                     arrive in one queue; a tester `linux:IFACE` spreads them",
+                ));
+            }
+            _ => {}
         }
-        self.rings.drain()?;
+        self.drain()?;
         Ok(SetupReport::default())
     }
 
@@ -137,7 +212,7 @@ impl Testbed for LinuxTester {
             HalfTask::Offer { load, start_ns, depth } => self.offer(load, *start_ns, *depth),
             HalfTask::Mark { count } => self.mark(*count).map(HalfObservation::Marked),
             HalfTask::Exchange { frames } => {
-                Ok(HalfObservation::Exchanged(self.ends().exchange(frames)))
+                Ok(HalfObservation::Exchanged(with_ends!(self, ends => ends.exchange(frames))))
             }
             HalfTask::Clock => Ok(HalfObservation::Clock(Clock::new().now_ns())),
             HalfTask::Serve { .. } => Err(DeviceError::lacks(capability::TWO_HOSTS)),

@@ -1,0 +1,188 @@
+//! Generator and sink on one queue of an interface, over AF_XDP: frames are written and read where
+//! they are.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use niclab_load::rings::{BURST, Inlet, Outlet};
+use niclab_nic::memory::{Desc, Region};
+use niclab_port::Burst;
+use niclab_port::error::PortError;
+use niclab_port::frame_pool::{FramePool, frame_pools};
+use niclab_port::link::HEADER_LEN;
+use niclab_port::queue_pair::QueuePair;
+use niclab_port::xdp::{self, XdpQueuePair};
+
+use super::forward::FRAME_NS;
+use super::link::Link;
+
+/// Both ends of a queue.
+pub struct XdpRings {
+    pub outlet: XdpOutlet,
+    pub inlet: XdpInlet,
+}
+
+/// The queue, and the frames that nobody has.
+struct Shared {
+    queue_pair: XdpQueuePair,
+    pool: FramePool,
+    /// Why nothing is sent or received any more.
+    gone: Option<io::Error>,
+}
+
+/// The generator's end.
+pub struct XdpOutlet {
+    shared: Arc<Mutex<Shared>>,
+    region: Arc<Region>,
+    /// Frames that may be filled.
+    reserved: Vec<Desc>,
+    frame_len_max: u16,
+}
+
+/// The sink's end.
+pub struct XdpInlet {
+    shared: Arc<Mutex<Shared>>,
+    region: Arc<Region>,
+    /// Frames of the last poll.
+    polled: Burst,
+    missed_before: u64,
+}
+
+/// A burst takes it once. Only one thread does, so nobody waits.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// The result, or nothing where the queue fails: its error is kept.
+    fn keep<T: Default>(&mut self, result: io::Result<T>) -> T {
+        result.unwrap_or_else(|error| {
+            self.gone.get_or_insert(error);
+            T::default()
+        })
+    }
+}
+
+impl XdpRings {
+    /// Opens the first queue of an interface of the calling thread's namespace, which shall receive
+    /// all frames of the interface (`HeldCard::receive_by`).
+    ///
+    /// # Errors
+    /// Those of [`xdp::open_first`].
+    pub fn open(link: &Link) -> Result<XdpRings, PortError> {
+        let no_memory = |error: &dyn ToString| PortError::System {
+            what: "get frame memory for",
+            name: link.name.clone(),
+            source: io::Error::other(error.to_string()),
+        };
+        let frame_len_max = link.mtu + HEADER_LEN;
+        let pools = frame_pools(1, xdp::FRAMES, frame_len_max as usize);
+        let pool = pools.map_err(|e| no_memory(&e))?.pop();
+        let pool = pool.ok_or_else(|| no_memory(&"no frame pool was made"))?;
+        let region = Arc::clone(pool.region());
+        let queue_pair = xdp::open_first(&link.name, 1, &region)?.pop();
+        let queue_pair = queue_pair.ok_or_else(|| no_memory(&"no queue was opened"))?;
+        let shared = Arc::new(Mutex::new(Shared { queue_pair, pool, gone: None }));
+        let outlet = XdpOutlet {
+            shared: Arc::clone(&shared),
+            region: Arc::clone(&region),
+            reserved: Vec::with_capacity(BURST),
+            frame_len_max: frame_len_max as u16,
+        };
+        let inlet = XdpInlet { shared, region, polled: Burst::new(), missed_before: 0 };
+        Ok(XdpRings { outlet, inlet })
+    }
+
+    /// Throws away what has arrived so far and forgets what was counted.
+    ///
+    /// # Errors
+    /// Of an interface that is gone.
+    pub fn drain(&mut self) -> io::Result<()> {
+        for _ in 0..xdp::FRAMES / BURST {
+            let found = self.inlet.poll();
+            self.inlet.release();
+            if found == 0 {
+                break;
+            }
+        }
+        self.inlet.missed();
+        self.take_error()
+    }
+
+    /// The error by which the queue failed since this was asked last.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn take_error(&self) -> io::Result<()> {
+        lock(&self.inlet.shared).gone.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Outlet for XdpOutlet {
+    fn frame_ns(&self) -> u64 {
+        FRAME_NS
+    }
+
+    fn frame_len_max(&self) -> u16 {
+        self.frame_len_max
+    }
+
+    fn reserve(&mut self, want: usize) -> usize {
+        let want = want.min(BURST);
+        if self.reserved.len() < want {
+            let shared = &mut *lock(&self.shared);
+            let missing = want - self.reserved.len();
+            self.reserved.extend((0..missing).map_while(|_| shared.pool.take()));
+            if self.reserved.len() < want {
+                // Frames that were sent come back with the next call.
+                let sent = shared.queue_pair.send(&mut shared.pool, &mut Burst::new());
+                shared.keep(sent);
+            }
+        }
+        self.reserved.len().min(want)
+    }
+
+    fn slot(&mut self, i: usize) -> &mut [u8] {
+        self.region.slot_mut(&mut self.reserved[i])
+    }
+
+    fn commit(&mut self, lens: &[u16]) -> usize {
+        let mut burst = Burst::new();
+        for (mut desc, &len) in self.reserved.drain(..lens.len()).zip(lens) {
+            self.region.set_len(&mut desc, len);
+            burst.push(desc);
+        }
+        let shared = &mut *lock(&self.shared);
+        let sent = shared.queue_pair.send(&mut shared.pool, &mut burst);
+        shared.keep(sent);
+        let left = lens.len() - burst.len();
+        shared.pool.give_all(&mut burst);
+        self.reserved.drain(..).for_each(|desc| shared.pool.give(desc));
+        left
+    }
+}
+
+impl XdpInlet {
+    /// Frames that found no room since the last call.
+    pub fn missed(&mut self) -> u64 {
+        let all = lock(&self.shared).queue_pair.counters().rx_missed;
+        all - std::mem::replace(&mut self.missed_before, all)
+    }
+}
+
+impl Inlet for XdpInlet {
+    fn poll(&mut self) -> usize {
+        let shared = &mut *lock(&self.shared);
+        let received = shared.queue_pair.receive(&mut shared.pool, &mut self.polled);
+        shared.keep(received);
+        self.polled.len()
+    }
+
+    fn frame(&self, i: usize) -> &[u8] {
+        self.region.frame(&self.polled[i])
+    }
+
+    fn release(&mut self) {
+        lock(&self.shared).pool.give_all(&mut self.polled);
+    }
+}
