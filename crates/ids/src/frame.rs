@@ -2,92 +2,118 @@
 
 use std::net::IpAddr;
 
-use niclab_packet::key::{Depth, Key, field};
-use niclab_packet::stack::{Layer, walk};
-
 use crate::region::FlowEnds;
 use crate::rule::Transport;
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Types of VLAN tags.
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+
+/// Extension headers of IPv6: hop-by-hop options, routing, fragment, authentication, destination
+/// options, mobility, HIP, Shim6.
+const EXTENSIONS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
 
 /// Protocols that carry packets of other flows: IPv4, IPv6 and GRE, and ESP with an empty cipher.
 const TUNNELS: [u8; 4] = [4, 41, 47, 50];
 
-/// UDP ports on which Suricata looks for packets of other flows: VXLAN, GENEVE and Teredo, by its
-/// own default settings.
-const TUNNEL_PORTS: [u16; 3] = [4789, 6081, 3544];
+/// UDP ports on which Suricata looks for packets of other flows, by its default configuration:
+/// VXLAN, GENEVE and Teredo.
+pub(crate) const TUNNEL_PORTS: [u16; 3] = [4789, 6081, 3544];
 
-/// The flow of an Ethernet frame (no FCS). `None` if only an engine can tell it, because the frame
+/// The flow of an Ethernet frame (no FCS). `None` if only an engine can determine it, because the
+/// frame
 ///
-/// - has no IP header, or not all of its headers;
+/// - has no IP header, more than two VLAN tags, or an extension header of IPv6;
+/// - has lengths that contradict each other, or not all of its headers;
 /// - is a fragment, which may lack the ports;
-/// - is a tunnel's, and carries a packet of another flow;
+/// - belongs to a tunnel, and carries a packet of another flow;
 /// - has an error message of ICMP, which is about another flow.
 ///
-/// Such a frame concerns all cores.
+/// Such a frame concerns all cores. The program `programs/ids-steering` does the same.
 pub fn flow_of(frame: &[u8]) -> Option<FlowEnds> {
-    let key = Key::parse(frame);
-    let bytes = key.to_bytes();
-    let is_fragment = bytes[field::FRAGMENT.start] != 0;
-    if key.depth() < Depth::Ip || is_fragment {
-        return None;
+    let mut rest = frame.get(12..)?;
+    for _ in 0..2 {
+        if TAGS.contains(&two(rest, 0)?) {
+            rest = rest.get(4..)?;
+        }
     }
-    let mut source = [0; 16];
-    let mut destination = [0; 16];
-    source[..4].copy_from_slice(&bytes[field::SRC_HEAD]);
-    source[4..].copy_from_slice(&bytes[field::SRC_TAIL]);
-    destination[..4].copy_from_slice(&bytes[field::DST_HEAD]);
-    destination[4..].copy_from_slice(&bytes[field::DST_TAIL]);
-    let is_four = match bytes[field::ETHER_TYPE].try_into() {
-        Ok(IPV4) => true,
-        Ok(IPV6) => false,
+    let (source, destination, protocol, packet) = match two(rest, 0)? {
+        0x0800 => ipv4(rest.get(2..)?)?,
+        0x86dd => ipv6(rest.get(2..)?)?,
         _ => return None,
     };
-    let address = |all: [u8; 16]| match (is_four, all) {
-        (true, [a, b, c, d, ..]) => IpAddr::from([a, b, c, d]),
-        (false, all) => IpAddr::from(all),
+    let transport = match protocol {
+        6 => Transport::Tcp,
+        17 => Transport::Udp,
+        132 => Transport::Sctp,
+        1 | 58 => Transport::Icmp,
+        protocol if TUNNELS.contains(&protocol) => return None,
+        _ => Transport::Other,
     };
-    let port = |field: std::ops::Range<usize>| {
-        u16::from_be_bytes([bytes[field.start], bytes[field.start + 1]])
-    };
-    let protocol = bytes[field::PROTOCOL.start];
-    let (transport, ports) = match (protocol, key.depth() >= Depth::Transport) {
-        (6, true) => (Transport::Tcp, [port(field::SPORT), port(field::DPORT)]),
-        (17, true) => (Transport::Udp, [port(field::SPORT), port(field::DPORT)]),
-        (132, true) => (Transport::Sctp, [port(field::SPORT), port(field::DPORT)]),
-        (1 | 58, true) => {
-            if is_icmp_error(frame) {
+    let ports = || Some([two(packet, 0)?, two(packet, 2)?]);
+    let [source_port, destination_port] = match transport {
+        Transport::Tcp => {
+            let header_len = usize::from(packet.get(12)? >> 4) * 4;
+            ports().filter(|_| (20..=packet.len()).contains(&header_len))?
+        }
+        Transport::Udp => {
+            let is_whole = usize::from(two(packet, 4)?) == packet.len() && packet.len() >= 8;
+            ports()
+                .filter(|ports| is_whole && !ports.iter().any(|port| TUNNEL_PORTS.contains(port)))?
+        }
+        Transport::Sctp => ports().filter(|_| packet.len() >= 12)?,
+        Transport::Icmp => {
+            let kind = *packet.first().filter(|_| packet.len() >= 8)?;
+            let is_error = match source {
+                IpAddr::V4(_) => protocol == 58 || matches!(kind, 3..=5 | 11 | 12),
+                IpAddr::V6(_) => protocol == 1 || kind < 128,
+            };
+            if is_error {
                 return None;
             }
-            (Transport::Icmp, [0, 0])
+            [0, 0]
         }
-        (1 | 6 | 17 | 58 | 132, false) => return None,
-        (protocol, _) if TUNNELS.contains(&protocol) => return None,
-        _ => (Transport::Other, [0, 0]),
+        Transport::Other => [0, 0],
     };
-    let is_tunnel =
-        transport == Transport::Udp && ports.iter().any(|port| TUNNEL_PORTS.contains(port));
-    let [source_port, destination_port] = ports;
-    (!is_tunnel).then_some(FlowEnds {
+    Some(FlowEnds {
         transport,
-        source: (address(source), source_port),
-        destination: (address(destination), destination_port),
+        source: (source, source_port),
+        destination: (destination, destination_port),
     })
 }
 
-/// Whether the message of ICMP is about another flow (RFC 792, RFC 4443).
-fn is_icmp_error(frame: &[u8]) -> bool {
-    walk(frame).to_layers().iter().any(|layer| match layer {
-        Layer::Icmp(message) => matches!(message.message_type.0, 3..=5 | 11 | 12),
-        Layer::Icmpv6(message) => message.message_type.0 < 128,
-        _ => false,
-    })
+/// Source, destination, protocol and payload of a packet.
+type IpPacket<'a> = (IpAddr, IpAddr, u8, &'a [u8]);
+
+fn ipv4(packet: &[u8]) -> Option<IpPacket<'_>> {
+    let first = *packet.first()?;
+    let (header_len, len) = (usize::from(first & 0x0f) * 4, usize::from(two(packet, 2)?));
+    let is_whole = two(packet, 6)? & 0x3fff == 0;
+    if first >> 4 != 4 || header_len < 20 || !is_whole {
+        return None;
+    }
+    let payload = packet.get(header_len..len)?;
+    let address = |at: usize| Some(IpAddr::from(*packet.get(at..)?.first_chunk::<4>()?));
+    Some((address(12)?, address(16)?, packet[9], payload))
+}
+
+fn ipv6(packet: &[u8]) -> Option<IpPacket<'_>> {
+    let (first, len) = (*packet.first()?, usize::from(two(packet, 4)?));
+    let payload = packet.get(40..40 + len)?;
+    if first >> 4 != 6 || EXTENSIONS.contains(&packet[6]) {
+        return None;
+    }
+    let address = |at: usize| Some(IpAddr::from(*packet.get(at..)?.first_chunk::<16>()?));
+    Some((address(8)?, address(24)?, packet[6], payload))
+}
+
+/// A number of two bytes.
+fn two(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use niclab_packet::stack::build;
+    use niclab_packet::stack::{Layer, build};
     use niclab_packet::wire::{ethernet, gre, icmp, ipv4, ipv6, tcp, udp, vlan, vxlan};
 
     use super::*;
@@ -139,8 +165,17 @@ mod tests {
         assert_eq!(flow(&[four(), error.into()]), None);
         assert_eq!(flow_of(&[0; 60]), None);
         let whole = build(&[ethernet::Repr::default().into(), four(), segment()]).unwrap();
-        for len in 0..38 {
+        for len in 0..whole.len() {
             assert_eq!(flow_of(&whole[..len]), None, "{len} bytes");
         }
+        // A data offset beyond the packet, and one within the header.
+        for offset in [0xf0, 0x40] {
+            let mut wrong = whole.clone();
+            wrong[14 + 20 + 12] = offset;
+            assert_eq!(flow_of(&wrong), None);
+        }
+        let mut padded = whole.clone();
+        padded.extend([0; 6]);
+        assert!(flow_of(&padded).is_some());
     }
 }

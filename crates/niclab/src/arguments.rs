@@ -126,7 +126,7 @@ Examples:
   niclab ids partition --rules local.rules --cores 4 --trace monday.pcap -o parts
       the same, weighed by the packets of a trace
 
-The rules of $HOME_NET and its like need --config, or /etc/suricata/suricata.yaml.";
+Rules with variables such as $HOME_NET need --config, or /etc/suricata/suricata.yaml.";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -238,9 +238,9 @@ pub enum Command {
     /// group of equal cards could be compared or a source was left out.
     #[command(after_long_help = FLEET_EXAMPLES)]
     Fleet(FleetArguments),
-    /// Divide the rules of an intrusion detection (Suricata) over cores
+    /// Distribute rules of Suricata over cores
     Ids {
-        /// What to do with them
+        /// The command
         #[command(subcommand)]
         command: IdsCommand,
     },
@@ -763,11 +763,10 @@ pub enum ProfileCommand {
 /// The commands of `niclab ids`.
 #[derive(Debug, Subcommand)]
 pub enum IdsCommand {
-    /// Divide rules over cores, and say what each core gets
+    /// Distribute rules over cores, and say what each core gets
     ///
-    /// Writes a file of rules for each core, and a page with the shares of each core. Rules that
-    /// share state stay together. The alerts of all cores are those of one core with all rules, if
-    /// each flow goes to the cores whose rules can concern it.
+    /// Writes a file of rules for each core, a program for niclab's card that gives each core its
+    /// packets, and a page with the shares of each core.
     #[command(after_long_help = PARTITION_EXAMPLES)]
     Partition(PartitionArguments),
 }
@@ -781,8 +780,7 @@ pub struct PartitionArguments {
     /// Number of cores, 1 to 64
     #[arg(long, value_name = "N")]
     pub cores: usize,
-    /// Traces (pcap, pcapng) of the traffic that the rules are for: they say how many packets
-    /// concern each rule
+    /// Traces (pcap, pcapng) of your traffic: they say how many packets each rule can match
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub trace: Vec<PathBuf>,
     /// Configuration of Suricata that defines variables such as $HOME_NET

@@ -7,11 +7,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use niclab_ids::Variables;
 use niclab_ids::partition::{
-    CORES_MAX, CoreShare, Partition, Placement, Reason, RuleGroup, Traffic,
+    CORES_MAX, CoreShare, Partition, Placement, Reason, RuleGroup, Traffic, WideReason, WideRule,
 };
-use niclab_ids::rule::{Rule, read};
+use niclab_ids::rule::{ERRORS_MAX, Rule, read};
+use niclab_ids::{STEERING_PROGRAM, SteeringTables, Variables};
 use niclab_packet::trace::{self, TraceReader};
 use niclab_result::REPORT;
 use niclab_result::partition::{
@@ -34,8 +34,9 @@ const CONFIG: &str = "/etc/suricata/suricata.yaml";
 const CONFIG_LEN_MAX: u64 = 4 << 20;
 /// Bytes of a file of rules: some hundred thousand.
 const RULES_LEN_MAX: u64 = 256 << 20;
-/// `sid`s of a group in the document.
-const SIDS_MAX: usize = 10;
+/// The card's program, and its tables.
+const CARD_PROGRAM: &str = "card.spec";
+const CARD_TABLES: &str = "card.json";
 /// Groups on several cores that the terminal shows.
 const GROUPS_SHOWN_MAX: usize = 5;
 
@@ -43,8 +44,8 @@ const GROUPS_SHOWN_MAX: usize = 5;
 pub fn partition(arguments: &PartitionArguments) -> Result<(), Failure> {
     let path = &arguments.output;
     PartitionDocument::make_place(path)?;
-    let written = divided(arguments).and_then(|(document, rules)| {
-        document.write(path, &rules, &niclab_report::partition_html(&document)?)?;
+    let written = divided(arguments).and_then(|(document, files)| {
+        document.write(path, &files, &niclab_report::partition_html(&document)?)?;
         Ok(document)
     });
     let document = written.inspect_err(|_| remove(path, arguments.cores))?;
@@ -52,14 +53,20 @@ pub fn partition(arguments: &PartitionArguments) -> Result<(), Failure> {
         true => json(&document)?,
         false => print(&document)?,
     }
-    say(&format!("rules: {}/core-*.rules", one_line(&path.display().to_string())));
+    let place = one_line(&path.display().to_string());
+    say(&format!("rules: {place}/core-*.rules"));
+    say(&match &document.card_lacks {
+        None => format!("card: {place}/{CARD_PROGRAM}, {place}/{CARD_TABLES}"),
+        Some(reason) => format!("no program for the card: {}", one_line(reason)),
+    });
     say(&format!("report: {}", one_line(&path.join(REPORT).display().to_string())));
     Ok(())
 }
 
 /// Removes what was written into a directory that this command made.
 fn remove(path: &Path, cores: usize) {
-    let files = (0..cores.min(CORES_MAX)).map(file_name).chain([REPORT.to_owned()]);
+    let others = [CARD_PROGRAM, CARD_TABLES, REPORT].map(str::to_owned);
+    let files = (0..cores.min(CORES_MAX)).map(file_name).chain(others);
     for file in files {
         let _ = fs::remove_file(path.join(file));
     }
@@ -70,8 +77,10 @@ fn file_name(core: usize) -> String {
     format!("core-{core}.rules")
 }
 
-/// The document, and the text of each core's rules.
-fn divided(arguments: &PartitionArguments) -> Result<(PartitionDocument, Vec<String>), Failure> {
+/// The document, and the other files with their names.
+fn divided(
+    arguments: &PartitionArguments,
+) -> Result<(PartitionDocument, Vec<(String, String)>), Failure> {
     let (rules, sources) = rules(&arguments.rules, &variables(arguments.config.as_deref())?)?;
     let mut traffic = Traffic::default();
     for path in &arguments.trace {
@@ -86,11 +95,20 @@ fn divided(arguments: &PartitionArguments) -> Result<(PartitionDocument, Vec<Str
     let text = |core| -> String {
         on(core).into_iter().map(|rule| rules[rule].text.clone() + "\n").collect()
     };
-    let texts: Vec<String> = (0..arguments.cores).map(text).collect();
+    let mut files: Vec<_> =
+        (0..arguments.cores).map(|core| (file_name(core), text(core))).collect();
+    let card = SteeringTables::of(&partition);
+    if let Ok(tables) = &card {
+        let tables = serde_json::to_string(tables).map_err(std::io::Error::from)?;
+        files.push((CARD_PROGRAM.to_owned(), STEERING_PROGRAM.to_owned()));
+        files.push((CARD_TABLES.to_owned(), tables));
+    }
+    let is_alone =
+        |rule| (0..arguments.cores).filter(|&core| partition.has(core, rule)).count() == 1;
     let core = |(core, share): (usize, &CoreShare)| PartitionCore {
         file: file_name(core),
         rules: on(core).len(),
-        placed_rules: share.placed_rules,
+        placed_rules: on(core).into_iter().filter(|&rule| is_alone(rule)).count(),
         traffic_ratio: share.traffic_ratio,
         cost_ratio: share.cost_ratio,
     };
@@ -100,37 +118,54 @@ fn divided(arguments: &PartitionArguments) -> Result<(PartitionDocument, Vec<Str
         packets: traffic.packets(),
         packets_to_all: traffic.others(),
     });
-    let mut groups: Vec<_> = partition.groups().iter().map(|of| group(of, &rules)).collect();
+    let mut groups: Vec<_> =
+        partition.groups().iter().map(|of| group(of, &rules, partition.reporters())).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.rules));
     let document = PartitionDocument {
         schema: PARTITION_SCHEMA,
         program: format!("niclab {}", env!("CARGO_PKG_VERSION")),
         sources,
         traffic,
+        reporters: partition.reporters().to_vec(),
         cores: partition.shares().iter().enumerate().map(core).collect(),
         groups,
+        card_lacks: card.err().map(|error| error.to_string()),
     };
-    Ok((document, texts))
+    Ok((document, files))
 }
 
-fn group(group: &RuleGroup, rules: &[Rule]) -> PartitionGroup {
-    let sids = group.rules.iter().take(SIDS_MAX).map(|&rule| rules[rule].sid).collect();
-    let (core, reason) = match (group.placement, &group.wide_keyword) {
-        (Placement::Core(core), Some(keyword)) => {
-            let reason =
-                format!("`{keyword}` has state of more than one flow: one core must see all");
-            (Some(core), Some(reason))
-        }
-        (Placement::Core(core), None) => (Some(core), None),
-        (Placement::Replicated(Reason::AnyFlow), _) => {
-            (None, Some("a rule can concern any flow".to_owned()))
-        }
+fn group(group: &RuleGroup, rules: &[Rule], reporters: &[usize]) -> PartitionGroup {
+    let sids = group.rules.iter().map(|&rule| rules[rule].sid).collect();
+    let any_flow = "these rules can match any flow".to_owned();
+    let (core, reason) = match (group.placement, reporters) {
+        (Placement::Core(core), _) => (Some(core), group.wide.as_ref().map(|of| wide(of, rules))),
+        (Placement::Replicated(Reason::AnyFlow), &[core]) => (Some(core), Some(any_flow)),
+        (Placement::Replicated(Reason::AnyFlow), _) => (None, Some(any_flow)),
         (Placement::Replicated(Reason::Pass), _) => {
-            (None, Some("a pass rule decides about all other rules".to_owned()))
+            (None, Some("these rules decide whether others are tried".to_owned()))
         }
     };
     let concerns = group.region().to_string();
     PartitionGroup { concerns, rules: group.rules.len(), sids, core, reason }
+}
+
+/// Why one core gets all flows that a group can match.
+fn wide(of: &WideRule, rules: &[Rule]) -> String {
+    let sid = rules[of.rule].sid;
+    match &of.reason {
+        WideReason::Keyword(keyword) => {
+            format!("`{keyword}` of the rule {sid} has state of more than one flow")
+        }
+        WideReason::Unknown(keyword) => {
+            format!("`{keyword}` of the rule {sid} is unknown, and may have state of many flows")
+        }
+        WideReason::IcmpError => {
+            format!("the rule {sid} sees the state of flows that ICMP's errors are about")
+        }
+        WideReason::FtpData => {
+            format!("the rule {sid} can match files of FTP, which other flows announce")
+        }
+    }
 }
 
 /// The variables of a configuration: the named one, or that of the system if there is one.
@@ -157,6 +192,9 @@ fn rules(
         let read = match read(&files::text(path, RULES_LEN_MAX)?, variables) {
             Ok(read) => read,
             Err(errors) => {
+                if errors.len() == ERRORS_MAX {
+                    say(&format!("only the first {ERRORS_MAX} errors of a file are shown"));
+                }
                 let failure = |error| IdsFailure::Rule { path: path.clone(), error };
                 failures.extend(errors.into_iter().map(failure).map(Failure::from));
                 continue;
@@ -184,14 +222,32 @@ fn add_trace(path: &Path, traffic: &mut Traffic) -> Result<(), Failure> {
     let file = trace::open(path)
         .map_err(|error| bad(files::reason(path, &error, "give a pcap or pcapng file")))?;
     let mut reader = TraceReader::new(file).map_err(|error| bad(error.to_string()))?;
-    while let Some(record) = reader.next_record().map_err(|error| bad(error.to_string()))? {
-        match record.link_type {
-            trace::LINK_ETHERNET => traffic.add_frame(record.data),
+    let mut is_empty = true;
+    loop {
+        let record = reader.next_record();
+        let was_empty = std::mem::replace(&mut is_empty, false);
+        match record {
+            Ok(Some(record)) if record.link_type == trace::LINK_ETHERNET => {
+                traffic.add_frame(record.data);
+            }
             // No card has such frames; an engine reads them all the same.
-            _ => traffic.add_frame(&[]),
+            Ok(Some(_)) => traffic.add_frame(&[]),
+            Ok(None) if was_empty => {
+                return Err(bad("it has no frame; give another".to_owned()));
+            }
+            Ok(None) => return Ok(()),
+            // A capture that was stopped ends within a record.
+            Err(error) if !was_empty => {
+                let path = one_line(&path.display().to_string());
+                say(&format!(
+                    "trace {path} is used up to its end: {}",
+                    one_line(&error.to_string())
+                ));
+                return Ok(());
+            }
+            Err(error) => return Err(bad(error.to_string())),
         }
     }
-    Ok(())
 }
 
 /// Prints the share of each core, and the groups on several.
@@ -208,7 +264,10 @@ fn print(document: &PartitionDocument) -> Result<(), Failure> {
     writeln!(out, "{}", tables::wrapped(&document.lead(), width))?;
     Grid { columns, rows }.print(width, out)?;
     let with_reason = document.groups.iter().filter(|group| group.reason.is_some());
-    let with_reason: Vec<&PartitionGroup> = with_reason.collect();
+    let mut with_reason: Vec<&PartitionGroup> = with_reason.collect();
+    // The groups of the busiest core first.
+    let work = |core: Option<usize>| core.map_or(0.0, |core| document.cores[core].cost_ratio);
+    with_reason.sort_by(|a, b| work(b.core).total_cmp(&work(a.core)));
     for group in with_reason.iter().take(GROUPS_SHOWN_MAX) {
         let place = group.core.map_or("several cores".to_owned(), |core| format!("core {core}"));
         let reason = group.reason.as_deref().unwrap_or_default();

@@ -5,6 +5,8 @@ use niclab_result::partition::{PartitionDocument, PartitionGroup};
 
 use crate::ReportError;
 
+/// `sid`s of a group that the page lists.
+const SIDS_MAX: usize = 10;
 /// Groups that the page lists; the document has all.
 const GROUPS_MAX: usize = 500;
 
@@ -76,8 +78,8 @@ fn percent(ratio: f64) -> String {
 }
 
 fn sids(group: &PartitionGroup) -> String {
-    let shown: Vec<String> = group.sids.iter().map(u32::to_string).collect();
-    let more = if group.rules > shown.len() { ", …" } else { "" };
+    let shown: Vec<String> = group.sids.iter().take(SIDS_MAX).map(u32::to_string).collect();
+    let more = if group.sids.len() > shown.len() { ", …" } else { "" };
     shown.join(", ") + more
 }
 
@@ -101,17 +103,20 @@ mod tests {
             program: "niclab test".to_owned(),
             sources: vec![RuleSource { path: "<b>.rules".to_owned(), rules: 4 }],
             traffic: None,
+            reporters: vec![0],
             cores: vec![core("core-0.rules", 0.5), core("core-1.rules", 0.25)],
             groups: vec![PartitionGroup {
                 concerns: "TCP, port <25>".to_owned(),
                 rules: 2,
-                sids: vec![1],
+                sids: vec![1; 11],
                 core: Some(1),
                 reason: None,
             }],
+            card_lacks: None,
         };
         let html = partition_html(&document).unwrap();
-        for text in ["core-0.rules", "core-1.rules", "TCP, port &#60;25&#62;", "1, …", "25 %"] {
+        for text in ["core-0.rules", "core-1.rules", "TCP, port &#60;25&#62;", "1, 1, …", "25 %"]
+        {
             assert!(html.contains(text), "{text}");
         }
         assert!(!html.contains("<b>"), "a name is no markup");

@@ -26,10 +26,15 @@ pub struct PartitionDocument {
     pub sources: Vec<RuleSource>,
     /// The traffic that the groups were weighed by, if any.
     pub traffic: Option<PartitionTraffic>,
+    /// The cores with the rules on any flow. Each flow goes to one of them; only there the alerts
+    /// of rules on several cores count.
+    pub reporters: Vec<usize>,
     /// Each core.
     pub cores: Vec<PartitionCore>,
     /// Each group of rules, the largest first.
     pub groups: Vec<PartitionGroup>,
+    /// Why the card has no program that routes packets to the cores, if it has none.
+    pub card_lacks: Option<String>,
 }
 
 /// A file of rules.
@@ -75,7 +80,7 @@ pub struct PartitionGroup {
     pub concerns: String,
     /// How many rules there are.
     pub rules: usize,
-    /// The first `sid`s.
+    /// Their `sid`s.
     pub sids: Vec<u32>,
     /// Their core; none if they are on several.
     pub core: Option<usize>,
@@ -93,16 +98,21 @@ impl PartitionDocument {
         make_directory(path)
     }
 
-    /// Writes the rules of each core, the document and its page into a directory
+    /// Writes files with their names, the page and the document into a directory
     /// ([`PartitionDocument::make_place`]). A directory with `partition.json` is complete.
     ///
     /// # Errors
     /// [`ResultError::Absent`] and its like for the directory; [`ResultError::Full`],
     /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
-    pub fn write(&self, path: &Path, rules: &[String], page: &str) -> Result<(), ResultError> {
+    pub fn write(
+        &self,
+        path: &Path,
+        files: &[(String, String)],
+        page: &str,
+    ) -> Result<(), ResultError> {
         let folder = Folder::open(path)?;
-        for (core, text) in self.cores.iter().zip(rules) {
-            folder.write_whole(&core.file, text.as_bytes(), u64::MAX)?;
+        for (name, text) in files {
+            folder.write_whole(name, text.as_bytes(), u64::MAX)?;
         }
         folder.write_whole(REPORT, page.as_bytes(), u64::MAX)?;
         let damaged = |reason: serde_json::Error| ResultError::Damaged {
@@ -123,8 +133,8 @@ impl PartitionDocument {
         let replicated: usize = self.groups.iter().filter(several).map(|group| group.rules).sum();
         let most = self.cores.iter().map(|core| core.cost_ratio).fold(0.0, f64::max);
         format!(
-            "{} on {}. {} on one core alone, {replicated} on several. The core with the most work \
-             has {:.0} % of the work of a single core with all rules.",
+            "{} on {}. {} report on one core, {replicated} on several. The busiest core has \
+             {:.0} % of the work of a single core with all rules.",
             counted(rules, "rule"),
             counted(self.cores.len(), "core"),
             rules - replicated,
@@ -135,14 +145,14 @@ impl PartitionDocument {
     /// The traffic, in a sentence or two.
     pub fn about_traffic(&self) -> String {
         let Some(traffic) = &self.traffic else {
-            return "No traffic was given, so each group counts as having the same number of \
-                    packets. Half of all packets concern none of the groups on one core."
+            return "No trace was given. The shares assume as many packets for each group, and as \
+                    many again that only rules on any flow can match."
                 .to_owned();
         };
         let PartitionTraffic { packets, packets_to_all, .. } = traffic;
         format!(
-            "The shares are those of {packets} packets of {}. {packets_to_all} of them go to all \
-             cores, because they are fragments, in a tunnel, or no IP packets.",
+            "The shares come from {packets} packets in {}. {packets_to_all} of them go to all \
+             cores: fragments, tunnels, errors of ICMP, frames without IP or with wrong lengths.",
             counted(traffic.paths.len(), "trace"),
         )
     }

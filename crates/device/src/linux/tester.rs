@@ -15,7 +15,8 @@ use crate::face::{
     DeviceError, DeviceInfo, Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 use crate::two_hosts::{
-    HalfObservation, HalfTask, InterfaceCounts, MarkedTrips, Role, TesterEnds, TesterObservation,
+    ExchangedFrames, HalfObservation, HalfTask, InterfaceCounts, MarkedTrips, Role, TesterEnds,
+    TesterObservation,
 };
 use crate::{Load, LoadObservation};
 
@@ -124,7 +125,7 @@ impl LinuxTester {
         let offered = with_ends!(self, ends => ends.offer(load, start_ns, depth));
         match &mut self.rings {
             PathRings::Packet(rings) => {
-                // Also behind an error: a marker is not to be stamped.
+                // Ends it even after an error, so that markers are not stamped.
                 let stamped = rings.end_stamps(load)?;
                 let (mut offered, opened_ns) = offered?;
                 offered.stamped = stamped;
@@ -134,8 +135,27 @@ impl LinuxTester {
             }
             PathRings::Xdp(rings) => {
                 let (offered, opened_ns) = offered?;
-                rings.take_error().map_err(|e| refused("sending by AF_XDP", &e))?;
-                Ok((offered, opened_ns, rings.inlet.missed()))
+                let missed = rings.inlet.missed();
+                self.check()?;
+                Ok((offered, opened_ns, missed))
+            }
+        }
+    }
+
+    fn exchange(&mut self, frames: &[Vec<u8>]) -> Result<ExchangedFrames, DeviceError> {
+        // A card may switch its link off while its queues are set.
+        self.end.wait_for_carrier(super::CARRIER_MAX)?;
+        let exchanged = with_ends!(self, ends => ends.exchange(frames));
+        self.check()?;
+        Ok(exchanged)
+    }
+
+    /// Whether the rings have worked since the last call.
+    fn check(&self) -> Result<(), DeviceError> {
+        match &self.rings {
+            PathRings::Packet(_) => Ok(()),
+            PathRings::Xdp(rings) => {
+                rings.take_error().map_err(|e| refused("sending and receiving by AF_XDP", &e))
             }
         }
     }
@@ -166,6 +186,7 @@ impl LinuxTester {
         let mut next = self.next;
         let marked = with_ends!(self, ends => ends.mark(count, &mut next));
         self.next = next;
+        self.check()?;
         Ok(marked)
     }
 }
@@ -211,9 +232,7 @@ impl Testbed for LinuxTester {
         match task {
             HalfTask::Offer { load, start_ns, depth } => self.offer(load, *start_ns, *depth),
             HalfTask::Mark { count } => self.mark(*count).map(HalfObservation::Marked),
-            HalfTask::Exchange { frames } => {
-                Ok(HalfObservation::Exchanged(with_ends!(self, ends => ends.exchange(frames))))
-            }
+            HalfTask::Exchange { frames } => self.exchange(frames).map(HalfObservation::Exchanged),
             HalfTask::Clock => Ok(HalfObservation::Clock(Clock::new().now_ns())),
             HalfTask::Serve { .. } => Err(DeviceError::lacks(capability::TWO_HOSTS)),
         }

@@ -22,11 +22,11 @@ pub struct XdpRings {
     pub inlet: XdpInlet,
 }
 
-/// The queue, and the frames that nobody has.
+/// The queue, and the free frames.
 struct Shared {
     queue_pair: XdpQueuePair,
     pool: FramePool,
-    /// Why nothing is sent or received any more.
+    /// The first error of the queue.
     gone: Option<io::Error>,
 }
 
@@ -48,18 +48,17 @@ pub struct XdpInlet {
     missed_before: u64,
 }
 
-/// A burst takes it once. Only one thread does, so nobody waits.
+/// Locked once per burst, by one thread only, so it is never contended.
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// The result, or nothing where the queue fails: its error is kept.
-    fn keep<T: Default>(&mut self, result: io::Result<T>) -> T {
-        result.unwrap_or_else(|error| {
+    /// Sends a burst; what finds no room stays in it. Keeps the first error.
+    fn send(&mut self, burst: &mut Burst) {
+        if let Err(error) = self.queue_pair.send(&mut self.pool, burst) {
             self.gone.get_or_insert(error);
-            T::default()
-        })
+        }
     }
 }
 
@@ -109,10 +108,10 @@ impl XdpRings {
         self.take_error()
     }
 
-    /// The error by which the queue failed since this was asked last.
+    /// Whether the queue has worked since the last call.
     ///
     /// # Errors
-    /// That one.
+    /// Its first error since then.
     pub fn take_error(&self) -> io::Result<()> {
         lock(&self.inlet.shared).gone.take().map_or(Ok(()), Err)
     }
@@ -129,16 +128,14 @@ impl Outlet for XdpOutlet {
 
     fn reserve(&mut self, want: usize) -> usize {
         let want = want.min(BURST);
-        if self.reserved.len() < want {
-            let shared = &mut *lock(&self.shared);
-            let missing = want - self.reserved.len();
-            self.reserved.extend((0..missing).map_while(|_| shared.pool.take()));
-            if self.reserved.len() < want {
-                // Frames that were sent come back with the next call.
-                let sent = shared.queue_pair.send(&mut shared.pool, &mut Burst::new());
-                shared.keep(sent);
-            }
+        let shared = &mut *lock(&self.shared);
+        if shared.queue_pair.send_room() < want {
+            // Frames that were sent come back.
+            shared.send(&mut Burst::new());
         }
+        let want = want.min(shared.queue_pair.send_room());
+        let missing = want.saturating_sub(self.reserved.len());
+        self.reserved.extend((0..missing).map_while(|_| shared.pool.take()));
         self.reserved.len().min(want)
     }
 
@@ -153,8 +150,7 @@ impl Outlet for XdpOutlet {
             burst.push(desc);
         }
         let shared = &mut *lock(&self.shared);
-        let sent = shared.queue_pair.send(&mut shared.pool, &mut burst);
-        shared.keep(sent);
+        shared.send(&mut burst);
         let left = lens.len() - burst.len();
         shared.pool.give_all(&mut burst);
         self.reserved.drain(..).for_each(|desc| shared.pool.give(desc));
@@ -173,8 +169,13 @@ impl XdpInlet {
 impl Inlet for XdpInlet {
     fn poll(&mut self) -> usize {
         let shared = &mut *lock(&self.shared);
-        let received = shared.queue_pair.receive(&mut shared.pool, &mut self.polled);
-        shared.keep(received);
+        if let Err(error) = shared.queue_pair.receive(&mut shared.pool, &mut self.polled) {
+            shared.gone.get_or_insert(error);
+        }
+        if self.polled.is_empty() {
+            // The kernel may have left frames in the transmit ring for want of room.
+            shared.send(&mut Burst::new());
+        }
         self.polled.len()
     }
 

@@ -1,11 +1,14 @@
-//! Where groups go: the core with the most work shall have as little as possible.
+//! Assigns groups to cores, and keeps the work of the busiest core low.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::groups::{PACKET_COST, Placement, RuleGroup};
 use super::index::RegionIndex;
 use super::{CoreShare, Traffic};
 use crate::region::Selector;
+
+/// Packets of a group that the traffic has none of: so few that no share shows them.
+const UNSEEN_WEIGHT: f64 = 1e-6;
 
 /// Flows that the same groups concern.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,13 +30,25 @@ pub(super) fn classes(groups: &[RuleGroup], traffic: &Traffic) -> Vec<Class> {
     }
     let mut classes: Vec<_> = weights.into_iter().collect();
     classes.sort_unstable();
+    let seen: HashSet<usize> = classes.iter().flat_map(|(members, _)| members).copied().collect();
+    let unseen = |(at, group): (usize, &RuleGroup)| {
+        let is_placed = matches!(group.placement, Placement::Core(_));
+        (is_placed && !seen.contains(&at)).then_some(at)
+    };
+    // Groups without a packet weigh little, but something.
+    let unseen: Vec<usize> = groups.iter().enumerate().filter_map(unseen).collect();
     let class = |(members, weight): (Vec<usize>, u64)| {
         let is_placed = |&at: &usize| matches!(groups[at].placement, Placement::Core(_));
         let (placed, replicated): (Vec<_>, Vec<_>) = members.into_iter().partition(is_placed);
         let replicated_cost = replicated.iter().map(|&at| groups[at].cost).sum();
         Class { groups: placed, replicated_cost, weight: weight as f64 }
     };
-    classes.into_iter().map(class).collect()
+    let unseen = unseen.into_iter().map(|at| Class {
+        groups: vec![at],
+        replicated_cost: 0.0,
+        weight: UNSEEN_WEIGHT,
+    });
+    classes.iter().cloned().map(class).chain(unseen).collect()
 }
 
 /// Classes that stand for an unknown traffic: one of each placed group, and one as large as all of

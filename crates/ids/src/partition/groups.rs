@@ -5,37 +5,59 @@ use std::collections::{BTreeSet, HashMap};
 use super::PartitionError;
 use crate::ranges::{AddressSet, RangeSet};
 use crate::region::{Region, Selector};
-use crate::rule::{Action, FlowState, Rule, Transport, Transports};
+use crate::rule::{Action, Rule, SharedState, Transport, Transports, is_known};
 
-/// Rules that stay together.
+/// Rules that stay together: they concern the same flows, or share state of more than one flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleGroup {
     /// Indexes of its rules.
     pub rules: Vec<usize>,
     /// Where it is.
     pub placement: Placement,
-    /// The keyword by which it has state beyond one flow.
-    pub wide_keyword: Option<String>,
+    /// A rule with state of more than one flow, if there is one.
+    pub wide: Option<WideRule>,
     /// Work per packet that it concerns, in the unit of [`rule_cost`].
     pub(super) cost: f64,
     region: Region,
 }
 
+/// A rule with state of more than one flow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WideRule {
+    /// Its index.
+    pub rule: usize,
+    /// Why it has such state.
+    pub reason: WideReason,
+}
+
+/// Why a rule has state of more than one flow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WideReason {
+    /// By this keyword.
+    Keyword(String),
+    /// This keyword is not known, so it may have such state.
+    Unknown(String),
+    /// An error message of ICMP is of the flow that it is about.
+    IcmpError,
+    /// FTP announces the flow of a file in another one.
+    FtpData,
+}
+
 /// Where a group is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// On one core.
     Core(usize),
-    /// On every core.
+    /// On every reporter, or on every core.
     Replicated(Reason),
 }
 
 /// Why a group is replicated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A rule of it can concern any flow of its transport.
+    /// It can concern any flow of its transport.
     AnyFlow,
-    /// A rule of it is a `pass` rule.
+    /// Its rules decide whether others are tried: `pass`, `bypass`.
     Pass,
 }
 
@@ -56,107 +78,190 @@ pub(super) fn rule_cost(rule: &Rule) -> f64 {
 /// Work of a packet on a core with no rule: decoding, its flow and its stream.
 pub(super) const PACKET_COST: f64 = 1000.0;
 
+/// Keywords that look at files, which can be those of FTP.
+const OF_FILES: [&str; 12] = [
+    "file.data",
+    "file_data",
+    "file.magic",
+    "file.name",
+    "fileext",
+    "filemagic",
+    "filemd5",
+    "filename",
+    "filesha1",
+    "filesha256",
+    "filesize",
+    "filestore",
+];
+
 /// The groups, and the group of each rule. Groups that are to be placed are on core 0.
 pub(super) fn of(rules: &[Rule]) -> Result<(Vec<RuleGroup>, Vec<usize>), PartitionError> {
-    let regions: Vec<Region> = rules.iter().map(Region::of).collect();
-    let states: Vec<Vec<FlowState>> =
-        rules.iter().map(|rule| rule.keywords.iter().flat_map(|k| k.states()).collect()).collect();
+    let wide: Vec<Option<WideReason>> = rules.iter().map(wide_reason).collect();
     let mut joined = Joined::new(rules.len());
-    let (mut by_state, mut by_region) = (HashMap::new(), HashMap::new());
+    let mut by_state = HashMap::new();
     for (index, rule) in rules.iter().enumerate() {
-        let of_flow = |state: &&FlowState| matches!(state, FlowState::Flow(_));
-        for state in states[index].iter().filter(of_flow) {
-            joined.join(index, *by_state.entry(state).or_insert(index));
+        for keyword in &rule.keywords {
+            for state in keyword.states() {
+                if let SharedState::Wide { name: Some(name) } = state {
+                    joined.join(index, *by_state.entry(name).or_insert(index));
+                }
+            }
         }
-        // Rules of one region and kind cost less together than apart.
-        let kind = (&regions[index], rule.action == Action::Pass, wide(&states[index], rule));
-        joined.join(index, *by_region.entry(kind).or_insert(index));
     }
-    let mut place_of = HashMap::new();
-    let mut members: Vec<Vec<usize>> = Vec::new();
-    let mut group_of = Vec::with_capacity(rules.len());
+    let mut together: HashMap<usize, Vec<usize>> = HashMap::new();
     for index in 0..rules.len() {
-        let group = *place_of.entry(joined.root(index)).or_insert_with(|| {
-            members.push(Vec::new());
-            members.len() - 1
-        });
-        members[group].push(index);
-        group_of.push(group);
+        together.entry(joined.root(index)).or_default().push(index);
     }
-    let group = |members: Vec<usize>| group(members, rules, &regions, &states);
-    let groups = members.into_iter().map(group).collect::<Result<_, _>>()?;
+    // Sets of rules that concern the same flows cost less together than apart.
+    let mut groups: Vec<RuleGroup> = Vec::new();
+    let (mut group_of, mut by_region) = (vec![0; rules.len()], HashMap::new());
+    for index in 0..rules.len() {
+        let Some(members) = together.remove(&index) else { continue };
+        let group = group(members, rules, &wide)?;
+        let key = (group.region.clone(), group.placement, group.wide.is_some());
+        let at = *by_region.entry(key).or_insert(groups.len());
+        group.rules.iter().for_each(|&rule| group_of[rule] = at);
+        match groups.get_mut(at) {
+            None => groups.push(group),
+            Some(other) => {
+                other.cost += group.cost;
+                other.rules.extend(group.rules);
+            }
+        }
+    }
     Ok((groups, group_of))
 }
 
-/// The keyword by which a rule has state beyond the flow of its own packets.
-fn wide<'a>(states: &'a [FlowState], rule: &'a Rule) -> Option<&'a str> {
-    let keyword = states.iter().find_map(|state| match state {
-        FlowState::Wider(keyword) => Some(keyword.as_str()),
-        FlowState::Flow(_) => None,
-    });
-    keyword.or_else(|| needs_other_flows(rule, states))
-}
-
-/// The keyword by which a rule looks at flows that its own packets are not of: an error message of
-/// ICMP is of the flow that it is about, and Suricata expects FTP's data from its commands.
-fn needs_other_flows(rule: &Rule, states: &[FlowState]) -> Option<&'static str> {
-    let is_icmp = rule.protocol.transports == Transports::of(&[Transport::Icmp]);
-    if rule.protocol.name == "ftp-data" {
-        Some("ftp-data")
-    } else if is_icmp && !states.is_empty() {
-        Some("flowbits")
-    } else {
-        (is_icmp && rule.value("flow").is_some()).then_some("flow")
+/// Why a rule has state beyond the flow of its own packets, if it has.
+fn wide_reason(rule: &Rule) -> Option<WideReason> {
+    let states = || rule.keywords.iter().map(|keyword| (keyword, keyword.states()));
+    let is_wide = |states: &[SharedState]| {
+        states.iter().any(|state| matches!(state, SharedState::Wide { .. }))
+    };
+    if let Some((keyword, _)) = states().find(|(_, states)| is_wide(states)) {
+        let name = keyword.name.clone();
+        return Some(match is_known(&name) {
+            true => WideReason::Keyword(name),
+            false => WideReason::Unknown(name),
+        });
     }
+    let has_state = states().any(|(_, states)| !states.is_empty());
+    let of_icmp = rule.protocol.transports == Transports::of(&[Transport::Icmp]);
+    if of_icmp && (has_state || rule.value("flow").is_some()) {
+        return Some(WideReason::IcmpError);
+    }
+    let of_any = ["ip", "tcp", "tcp-pkt", "tcp-stream"].contains(&rule.protocol.name.as_str());
+    let of_ftp_data = rule.protocol.name == "ftp-data"
+        || rule.keywords.iter().any(|keyword| {
+            let value = keyword.value.as_deref().unwrap_or_default();
+            keyword.name == "ftpdata_command"
+                || keyword.name == "app-layer-protocol" && value.contains("ftp-data")
+                || of_any && OF_FILES.contains(&keyword.name.as_str())
+        });
+    of_ftp_data.then_some(WideReason::FtpData)
 }
 
 fn group(
     members: Vec<usize>,
     rules: &[Rule],
-    regions: &[Region],
-    states: &[Vec<FlowState>],
+    wide: &[Option<WideReason>],
 ) -> Result<RuleGroup, PartitionError> {
-    let wide_keyword = members.iter().find_map(|&at| wide(&states[at], &rules[at]));
-    let pass = members.iter().find(|&&at| rules[at].action == Action::Pass);
-    if let (Some(keyword), Some(&pass)) = (wide_keyword, pass) {
-        return Err(PartitionError::WidePass { sid: rules[pass].sid, keyword: keyword.to_owned() });
+    let of = |&rule: &usize| Some(WideRule { rule, reason: wide[rule].clone()? });
+    let wide = members.iter().find_map(of);
+    let decides = |&&at: &&usize| {
+        rules[at].action == Action::Pass
+            || rules[at].keywords.iter().any(|keyword| keyword.name == "bypass")
+    };
+    let pass = members.iter().find(decides);
+    if let (Some(wide), Some(&pass)) = (&wide, pass) {
+        let (sid, reason) = (rules[pass].sid, wide.reason.clone());
+        return Err(PartitionError::WidePass { sid, reason });
     }
-    let mut region = union(members.iter().map(|&at| &regions[at]));
-    if members.iter().any(|&at| needs_other_flows(&rules[at], &states[at]).is_some()) {
-        region = Region { transports: Transports::ALL, selector: Selector::Any };
+    let mut region = union(members.iter().map(|&at| Region::of(&rules[at])));
+    match wide.as_ref().map(|wide| &wide.reason) {
+        Some(WideReason::IcmpError) => {
+            region = Region { transports: Transports::ALL, selector: Selector::Any };
+        }
+        Some(WideReason::FtpData) => region.selector = Selector::Any,
+        _ => {}
     }
-    let placement = match (pass, wide_keyword, &region.selector) {
+    let placement = match (pass, &wide, &region.selector) {
         (Some(_), _, _) => Placement::Replicated(Reason::Pass),
         (None, None, Selector::Any) => Placement::Replicated(Reason::AnyFlow),
         _ => Placement::Core(0),
     };
     let cost = members.iter().map(|&at| rule_cost(&rules[at])).sum();
-    let wide_keyword = wide_keyword.map(str::to_owned);
-    Ok(RuleGroup { rules: members, placement, wide_keyword, cost, region })
+    Ok(RuleGroup { rules: members, placement, wide, cost, region })
 }
 
 /// The smallest region that a card can tell with all flows of some regions.
-fn union<'a>(regions: impl Iterator<Item = &'a Region>) -> Region {
-    let regions: BTreeSet<&Region> = regions.collect();
+fn union(regions: impl Iterator<Item = Region>) -> Region {
+    let regions: BTreeSet<Region> = regions.collect();
     let transports = regions.iter().map(|region| region.transports);
     let transports = transports.fold(Transports::default(), Transports::union);
-    let (mut ports, mut addresses) = (RangeSet::default(), AddressSet::default());
-    for region in regions {
+    let (mut ports, mut v4, mut v6) = (Vec::new(), Vec::new(), Vec::new());
+    for region in &regions {
         match &region.selector {
             Selector::Any => return Region { transports, selector: Selector::Any },
-            Selector::Ports(set) => ports = ports.union(set),
-            Selector::Addresses(set) => addresses = addresses.union(set),
+            Selector::Ports(set) => ports.extend(set.ranges()),
+            Selector::Addresses(set) => {
+                v4.extend(set.v4.ranges());
+                v6.extend(set.v6.ranges());
+            }
         }
     }
+    let addresses = AddressSet { v4: RangeSet::new(v4), v6: RangeSet::new(v6) };
     let selector = match (ports.is_empty(), addresses.is_empty()) {
-        (false, true) => Selector::Ports(ports),
+        (false, true) => Selector::Ports(RangeSet::new(ports)),
         (true, false) => Selector::Addresses(addresses),
         _ => Selector::Any,
     };
     Region { transports, selector }
 }
 
-/// Disjoint sets of indexes that grow together.
+/// For each rule, the rules that change the state of a flow which it depends on, at once or through
+/// others.
+pub(super) struct Support {
+    /// The rules that change each state.
+    writers: HashMap<String, Vec<usize>>,
+    /// The states that each rule depends on.
+    reads: Vec<Vec<String>>,
+}
+
+impl Support {
+    pub(super) fn of(rules: &[Rule]) -> Support {
+        let (mut writers, mut reads) = (HashMap::<_, Vec<_>>::new(), vec![Vec::new(); rules.len()]);
+        for (index, rule) in rules.iter().enumerate() {
+            for state in rule.keywords.iter().flat_map(|keyword| keyword.states()) {
+                let SharedState::Flow { name, reads: depends, writes } = state else { continue };
+                if writes {
+                    writers.entry(name.clone()).or_default().push(index);
+                }
+                if depends {
+                    reads[index].push(name);
+                }
+            }
+        }
+        Support { writers, reads }
+    }
+
+    /// Adds to a set of rules all that they depend on.
+    pub(super) fn close(&self, has: &mut [bool]) {
+        let mut open: Vec<usize> = (0..has.len()).filter(|&rule| has[rule]).collect();
+        let mut closed = BTreeSet::new();
+        while let Some(rule) = open.pop() {
+            for name in self.reads[rule].iter().filter(|name| closed.insert(name.as_str())) {
+                for &writer in self.writers.get(name).into_iter().flatten() {
+                    if !std::mem::replace(&mut has[writer], true) {
+                        open.push(writer);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Disjoint sets of indexes that grow together. The root of a set is its smallest index.
 struct Joined(Vec<usize>);
 
 impl Joined {

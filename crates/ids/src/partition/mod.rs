@@ -1,29 +1,37 @@
 //! Divides rules over cores, so that each packet meets few of them, and no alert is lost.
 //!
-//! Suricata's rules share state: bits of a flow (`flowbits`), counts of a host (`threshold`). So
-//! rules form *groups* that stay together. Each group is
+//! Suricata's rules share state: bits of a flow (`flowbits`), counts of a host (`threshold`). Rules
+//! that share state of more than one flow stay together, and so do rules that concern the same
+//! flows: they form *groups*. A group is
 //!
-//! - *replicated* on all cores, if it can concern any flow of its transport, or if it is of `pass`
-//!   rules, which decide about all others;
-//! - *placed* on one core, which gets all flows that the group can concern. This is so, too, for a
-//!   group with state beyond one flow, however many flows it concerns.
+//! - *replicated*, if it can concern any flow of its transport. It is on all *reporters*: on all
+//!   cores, or on those that have not got all packets for another reason;
+//! - on every core, if its rules decide whether others are tried (`pass`, `bypass`);
+//! - *placed* on one core otherwise, which gets all flows that the group can concern. So is a group
+//!   with state of more than one flow, however many flows it concerns.
 //!
-//! Every flow goes to all cores with a group that can concern it, or else to one that a hash
-//! chooses. One of these cores is the flow's *reporter*: only its alerts of replicated rules count.
+//! A core also has copies of the rules that change the state of flows which its own rules depend
+//! on. Alerts of such copies do not count.
+//!
+//! Every flow goes to all cores with a placed group that can concern it. If none of them is a
+//! reporter, it also goes to one that a hash chooses. Alerts of replicated rules count only at the
+//! first reporter of the flow.
 
 mod balance;
 mod groups;
 mod index;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use crate::frame::flow_of;
 use crate::region::FlowEnds;
 use crate::rule::Rule;
 
-pub use groups::{Placement, Reason, RuleGroup};
+pub use groups::{Placement, Reason, RuleGroup, WideReason, WideRule};
 
 use balance::Balance;
+use groups::Support;
 use index::RegionIndex;
 
 /// The most cores.
@@ -36,18 +44,18 @@ pub enum PartitionError {
     #[error("there is no rule; give files with rules")]
     NoRules,
     /// No such number of cores is possible.
-    #[error("cores is {0}; give 1 to 64")]
+    #[error("{0} cores are not possible; give 1 to 64")]
     Cores(usize),
-    /// A `pass` rule shares state beyond one flow.
+    /// A `pass` rule has state of more than one flow.
     #[error(
-        "not supported: the pass rule {sid} has `{keyword}`: niclab cannot keep its state equal on \
-         all cores; remove the keyword or the rule"
+        "not supported: the rule {sid} decides about others, and has or shares state of more than \
+         one flow ({reason:?}), which niclab cannot keep equal on all cores; remove one of the two"
     )]
     WidePass {
         /// Its number.
         sid: u32,
-        /// The keyword with such state.
-        keyword: String,
+        /// Why it has such state.
+        reason: WideReason,
     },
 }
 
@@ -102,6 +110,8 @@ pub struct Partition {
     groups: Vec<RuleGroup>,
     /// The group of each rule.
     group_of: Vec<usize>,
+    /// Whether each core has each rule.
+    has: Vec<Vec<bool>>,
     /// The groups that are placed.
     index: RegionIndex,
     shares: Vec<CoreShare>,
@@ -142,12 +152,29 @@ impl Partition {
         }
         let index =
             RegionIndex::new(&groups, |group| matches!(group.placement, Placement::Core(_)));
-        Ok(Partition { groups, group_of, index, shares, reporters })
+        let support = Support::of(rules);
+        let has = |core: usize| {
+            let is_home = |&group: &usize| match groups[group].placement {
+                Placement::Core(owner) => owner == core,
+                Placement::Replicated(Reason::Pass) => true,
+                Placement::Replicated(Reason::AnyFlow) => reporters.contains(&core),
+            };
+            let mut has: Vec<bool> = group_of.iter().map(is_home).collect();
+            support.close(&mut has);
+            has
+        };
+        let has = (0..cores).map(has).collect();
+        Ok(Partition { groups, group_of, has, index, shares, reporters })
     }
 
     /// How many cores there are.
     pub fn cores_count(&self) -> usize {
         self.shares.len()
+    }
+
+    /// The cores with the replicated rules, in the order in which they report.
+    pub fn reporters(&self) -> &[usize] {
+        &self.reporters
     }
 
     /// The groups of rules.
@@ -165,13 +192,16 @@ impl Partition {
         &self.shares
     }
 
-    /// Whether a core has a rule.
+    /// Whether a core has a rule: for its alerts, or because others depend on it.
     pub fn has(&self, core: usize, rule: usize) -> bool {
-        let group = self.group_of(rule);
-        match group.placement {
+        self.has[core][rule]
+    }
+
+    /// Whether the alerts of a rule count that a core reports of a flow with this route.
+    pub fn counts(&self, core: usize, rule: usize, route: &Route) -> bool {
+        match self.group_of(rule).placement {
             Placement::Core(owner) => owner == core,
-            Placement::Replicated(Reason::Pass) => true,
-            Placement::Replicated(_) => self.reporters.contains(&core),
+            Placement::Replicated(_) => route.reporter == core,
         }
     }
 
@@ -184,7 +214,7 @@ impl Partition {
                 cores |= 1 << core;
             }
         }
-        Route::of(cores, &self.reporters, hash(flow))
+        Route::of(cores, &self.reporters, bucket(flow))
     }
 }
 
@@ -207,31 +237,37 @@ pub struct Route {
 
 impl Route {
     /// The route of a flow that rules of `cores` concern.
-    fn of(cores: u64, reporters: &[usize], hash: u64) -> Route {
+    fn of(cores: u64, reporters: &[usize], bucket: usize) -> Route {
         match reporters.iter().find(|&&core| cores >> core & 1 == 1) {
             Some(&reporter) => Route { cores, reporter },
             None => {
-                let reporter = reporters[hash as usize % reporters.len()];
+                let reporter = reporters[bucket % reporters.len()];
                 Route { cores: cores | 1 << reporter, reporter }
             }
         }
     }
 }
 
-/// A hash that both directions of a flow share.
-fn hash(flow: &FlowEnds) -> u64 {
-    let end = |(address, port): (std::net::IpAddr, u16)| {
-        let bits = match address {
-            std::net::IpAddr::V4(address) => u128::from(u32::from(address)),
-            std::net::IpAddr::V6(address) => address.into(),
-        };
-        let folded = bits as u64 ^ (bits >> 64) as u64 ^ u64::from(port) << 48;
-        // A step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-        let mixed = (folded ^ folded >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+/// A number below 256 that both directions of a flow share: a byte of the CRC-32C of the folded
+/// addresses and ports, as `programs/ids-steering` computes it.
+fn bucket(flow: &FlowEnds) -> usize {
+    let folded = |address| match address {
+        IpAddr::V4(address) => u32::from(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d] = [96, 64, 32, 0].map(|at| (u128::from(address) >> at) as u32);
+            a ^ b ^ c ^ d
+        }
     };
-    let sum = end(flow.source).wrapping_add(end(flow.destination));
-    sum ^ sum >> 31
+    let addresses = folded(flow.source.0) ^ folded(flow.destination.0);
+    let ports = flow.source.1 ^ flow.destination.1;
+    let bytes = addresses.to_le_bytes().into_iter().chain(ports.to_le_bytes());
+    (bytes.fold(0, crc32c) & 0xff) as usize
+}
+
+/// CRC-32C (RFC 3720, section 12.1) with one byte more, bit by bit.
+fn crc32c(crc: u32, byte: u8) -> u32 {
+    let step = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+    (0..8).fold(crc ^ u32::from(byte), step)
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::region::Region;
-use crate::rule::{Transport, read};
+use crate::rule::{RuleEnd, Transport, read};
 use crate::variables::Variables;
 
 fn rules(text: &str) -> Vec<Rule> {
@@ -59,17 +58,89 @@ fn a_flow_that_rules_of_two_cores_concern_goes_to_both() {
 }
 
 #[test]
-fn rules_that_share_a_flow_bit_stay_together() {
+fn a_core_has_the_rules_that_its_own_depend_on() {
     let rules = rules(
-        "alert tcp any any -> any 25 (flowbits:set,a; sid:1;)\n\
-         alert tcp any any -> any 80 (flowbits:isset,a; sid:2;)\n\
-         alert tcp any any -> any 81 (flowbits:set,b; sid:3;)\n\
-         alert http any any -> any any (flowbits:isset,b; sid:4;)\n",
+        "alert tcp any any -> any [25,80] (flowbits:isset,a; sid:1;)\n\
+         alert tcp any any -> any 25 (flowbits:isset,b; flowbits:set,a; sid:2;)\n\
+         alert http any any -> any any (flowbits:set,b; sid:3;)\n\
+         alert tcp any any -> any 81 (flowbits:set,c; sid:4;)\n",
     );
-    let partition = Partition::new(&rules, &Traffic::default(), 2).unwrap();
-    let [a, b, c, d] = placements(&rules, &partition)[..] else { panic!() };
-    assert!(a == b && matches!(a, Placement::Core(_)));
-    assert_eq!((c, d), (Placement::Replicated(Reason::AnyFlow), c));
+    let partition = Partition::new(&rules, &Traffic::default(), 4).unwrap();
+    let [Placement::Core(asks), Placement::Core(sets), any, Placement::Core(other)] =
+        placements(&rules, &partition)[..]
+    else {
+        panic!()
+    };
+    assert_eq!(any, Placement::Replicated(Reason::AnyFlow));
+    assert!((0..3).all(|rule| partition.has(asks, rule)), "at once, and by way of another");
+    let route = partition.route(&tcp(25));
+    assert_eq!(route.cores, 1 << asks | 1 << sets);
+    assert!(partition.counts(asks, 0, &route) && !partition.counts(asks, 1, &route));
+    assert!(partition.counts(sets, 1, &route) && !partition.has(other, 0));
+}
+
+#[test]
+fn rules_that_share_wider_state_stay_together() {
+    let pairs = [
+        ["xbits:set,a,track ip_src", "xbits:isset,a,track ip_src"],
+        ["hostbits:set,a,src", "hostbits:isset,a,src"],
+        ["dataset:set,d,type string", "dataset:isset,d,type string"],
+        ["lua:a.lua", "lua:b.lua"],
+        ["unknown.one", "unknown.two"],
+    ];
+    for [first, second] in pairs {
+        let rules = rules(&format!(
+            "alert tcp any any -> any 25 ({first}; sid:1;)\n\
+             alert tcp any any -> any 80 ({second}; sid:2;)\n\
+             alert tcp any any -> any 80 (sid:3;)\n"
+        ));
+        let partition = Partition::new(&rules, &Traffic::default(), 2).unwrap();
+        let [a, b, c] = placements(&rules, &partition)[..] else { panic!() };
+        assert!(a == b && b != c, "{first}");
+        let Placement::Core(core) = a else { panic!() };
+        for port in [25, 80] {
+            assert_eq!(partition.route(&tcp(port)).cores >> core & 1, 1, "{first}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_with_wider_state_takes_no_other_along() {
+    let rules = rules(
+        "alert http any any -> any any (flowbits:set,x; sid:1;)\n\
+         alert http any any -> any any (sid:2;)\n\
+         alert http any any -> any any (flowbits:isset,x; threshold:type limit, track by_src, \
+         count 1, seconds 9; sid:3;)\n",
+    );
+    let partition = Partition::new(&rules, &Traffic::default(), 3).unwrap();
+    let any = Placement::Replicated(Reason::AnyFlow);
+    assert_eq!(placements(&rules, &partition), [any, any, Placement::Core(0)]);
+    assert!(partition.has(0, 0), "the third depends on it");
+    let route = partition.route(&tcp(80));
+    assert!(route.cores & 1 == 1 && partition.counts(0, 2, &route));
+}
+
+#[test]
+fn rules_that_decide_about_others_are_on_every_core() {
+    for rule in ["pass tcp any any -> any 1 (", "alert tcp any any -> any 1 (bypass; "] {
+        let rules = rules(&format!("{rule}sid:1;)\nalert tcp any any -> any 2 (sid:2;)\n"));
+        let partition = Partition::new(&rules, &Traffic::default(), 3).unwrap();
+        assert!((0..3).all(|core| partition.has(core, 0)), "{rule}");
+    }
+}
+
+#[test]
+fn files_of_ftp_need_the_flow_of_the_commands() {
+    for rule in [
+        "alert ftp-data any any -> any any (",
+        "alert tcp any any -> any any (ftpdata_command:stor; ",
+        "alert tcp any any -> any 9999 (filename:\"a\"; ",
+    ] {
+        let rules = rules(&format!("{rule}sid:1;)\nalert tcp any any -> any 2 (sid:2;)\n"));
+        let partition = Partition::new(&rules, &Traffic::default(), 3).unwrap();
+        assert_eq!(partition.group_of(0).wide.as_ref().unwrap().reason, WideReason::FtpData);
+        assert_eq!(partition.route(&tcp(21)).cores & 1, 1, "{rule}");
+    }
 }
 
 #[test]
@@ -80,7 +151,8 @@ fn state_beyond_a_flow_is_on_one_core() {
     let rules = rules(text);
     let partition = Partition::new(&rules, &Traffic::default(), 3).unwrap();
     assert_eq!(partition.group_of(0).placement, Placement::Core(0));
-    assert_eq!(partition.group_of(0).wide_keyword.as_deref(), Some("threshold"));
+    let threshold = WideReason::Keyword("threshold".to_owned());
+    assert_eq!(partition.group_of(0).wide, Some(WideRule { rule: 0, reason: threshold }));
     assert_eq!(partition.group_of(3).placement, Placement::Replicated(Reason::Pass));
     for flow in [tcp(25), tcp(80)] {
         let Route { cores, reporter } = partition.route(&flow);
@@ -134,7 +206,7 @@ fn wrong_input_is_refused() {
     }
     let pass = rules("pass tcp any any -> any 1 (xbits:isset,a,track ip_src; sid:7;)\n");
     let error = Partition::new(&pass, &Traffic::default(), 2).unwrap_err().to_string();
-    assert!(error.starts_with("not supported: the pass rule 7 has `xbits`"), "{error}");
+    assert!(error.starts_with("not supported: the rule 7 decides about others"), "{error}");
 }
 
 /// Rules of random headers and shared state.
@@ -167,6 +239,17 @@ fn random_rules() -> impl Strategy<Value = String> {
     })
 }
 
+/// Whether the header of a rule matches a packet of a flow, in either direction.
+fn matches(rule: &Rule, flow: &FlowEnds) -> bool {
+    let is = |end: &RuleEnd, (address, port): (IpAddr, u16)| {
+        end.addresses.contains(address) && end.ports.contains(port.into())
+    };
+    let (one, other) = (flow.source, flow.destination);
+    rule.protocol.transports.contains(flow.transport)
+        && (is(&rule.source, one) && is(&rule.destination, other)
+            || is(&rule.source, other) && is(&rule.destination, one))
+}
+
 proptest! {
     /// Each flow that a rule's header matches reaches a core with the rule, and with all rules that
     /// share its state. Replicated rules are where their alerts count.
@@ -186,9 +269,12 @@ proptest! {
                     Placement::Core(core) => core,
                     Placement::Replicated(_) => reporter,
                 };
-                if Region::of(rule).contains(&flow) {
+                if matches(rule, &flow) {
                     prop_assert!(cores >> core & 1 == 1, "{} {flow:?}", rule.text);
                     prop_assert!(group.rules.iter().all(|&other| partition.has(core, other)));
+                    let route = partition.route(&flow);
+                    let counts = (0..8).filter(|&core| partition.counts(core, at, &route));
+                    prop_assert_eq!(counts.collect::<Vec<_>>(), [core]);
                 }
             }
         }

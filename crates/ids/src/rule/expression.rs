@@ -35,7 +35,7 @@ pub enum ExpressionProblem {
         problem: Box<ExpressionProblem>,
     },
     /// Lists or variables contain each other without end.
-    #[error("more than 32 lists or variables within each other; write it with fewer")]
+    #[error("more than 32 lists or variables within each other; does a variable contain itself?")]
     Depth,
     /// Nothing is left.
     #[error("this has no {0}, so the rule can never match")]
@@ -54,6 +54,10 @@ pub(crate) trait Denoted: Sized {
     fn empty() -> Self;
     /// The set that a single word names, or what should be there.
     fn word(word: &str) -> Result<Self, &'static str>;
+    /// Adds what Suricata adds to the plain parts of a list for its negated parts.
+    fn complete(self, _negated: &Self) -> Self {
+        self
+    }
     /// The value of a variable.
     fn variable<'a>(variables: &'a Variables, name: &str) -> Option<&'a str>;
 }
@@ -99,6 +103,18 @@ impl Denoted for AddressSet {
         AddressSet::prefix(start, len).ok_or("a prefix of at most 32 bits, or 128 for IPv6")
     }
 
+    /// A version of IP with negated parts alone has all its other addresses.
+    fn complete(mut self, negated: &Self) -> Self {
+        let all = AddressSet::all();
+        if self.v4.is_empty() && !negated.v4.is_empty() {
+            self.v4 = all.v4;
+        }
+        if self.v6.is_empty() && !negated.v6.is_empty() {
+            self.v6 = all.v6;
+        }
+        self
+    }
+
     fn variable<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
         variables.addresses(name)
     }
@@ -139,13 +155,14 @@ impl Denoted for RangeSet {
     }
 
     fn word(word: &str) -> Result<Self, &'static str> {
-        let port = |text: &str, open: u16| match text.trim() {
-            "" => Ok(open),
-            text => text.parse::<u16>().map_err(|_| "a port up to 65535, or a range such as 80:90"),
+        let port = |text: &str| {
+            let port = text.trim().parse::<u16>();
+            port.map_err(|_| "a port up to 65535, or a range such as 80:90")
         };
+        let open = |text: &str, limit| if text.trim().is_empty() { Ok(limit) } else { port(text) };
         let (low, high) = match word.split_once(':') {
-            Some((low, high)) => (port(low, 0)?, port(high, u16::MAX)?),
-            None => (port(word, 0)?, port(word, 0)?),
+            Some((low, high)) => (open(low, 0)?, open(high, u16::MAX)?),
+            None => (port(word)?, port(word)?),
         };
         if low > high {
             return Err("a range of ports with the smaller first");
@@ -160,8 +177,8 @@ impl Denoted for RangeSet {
 
 /// The set that an expression denotes, and whether variables are in it.
 ///
-/// A list is all that one of its parts has, without what its parts behind `!` have. A list of such
-/// parts alone is everything without them.
+/// A list is the union of its plain parts, minus its negated parts. A list of negated parts alone
+/// is everything minus them.
 pub(crate) fn evaluate<S: Denoted>(
     text: &str,
     variables: &Variables,
@@ -229,7 +246,7 @@ impl ExpressionReader<'_> {
                 (with, has_with) = (with.union(&set), true);
             }
             if self.take(']') {
-                let with = if has_with { with } else { S::all() };
+                let with = if has_with { with.complete(&without) } else { S::all() };
                 return Ok(with.difference(&without));
             }
             if !self.take(',') {
@@ -246,7 +263,7 @@ impl ExpressionReader<'_> {
         let word = rest.split([',', ']', '[', '!']).next().unwrap_or_default().trim_end();
         let place = start..start + word.len();
         self.at = place.end;
-        if word == "any" {
+        if word.eq_ignore_ascii_case("any") {
             return Ok(S::all());
         }
         let Some(name) = word.strip_prefix('$') else {

@@ -39,6 +39,10 @@ fn addresses_are_prefixes_ranges_lists_and_variables() {
     assert!(!set.contains("10.0.1.1".parse().unwrap()) && set.v6.is_empty());
     assert_eq!(addresses("10.0.0.1 - 10.0.0.3").v4.count(), 3);
     assert!(addresses("2001:db8::/32").contains("2001:db8::1".parse().unwrap()));
+    // A version with negated parts alone has all its other addresses.
+    let mixed = addresses("[10.0.0.0/8,!2001:db8::/32]");
+    assert!(mixed.contains("2001:db9::1".parse().unwrap()) && mixed.v4.count() == 1 << 24);
+    assert!(!mixed.contains("2001:db8::1".parse().unwrap()));
     // Everything but IPv4 addresses of one's own: IPv6 is outside.
     let outside = addresses("$EXTERNAL_NET");
     assert!(outside.contains("1.1.1.1".parse().unwrap()) && outside.v6 == AddressSet::all().v6);
@@ -60,10 +64,13 @@ fn errors_name_the_place_and_the_remedy() {
     refused("10.0.0.0/33", 0..11, "expected a prefix of at most 32 bits, or 128 for IPv6");
     refused("$DMZ", 0..4, "the variable DMZ is not defined; define it in `vars` of suricata.yaml");
     refused("$WRONG", 0..6, &format!("the value of WRONG is wrong: {expected}"));
-    let depth = "more than 32 lists or variables within each other; write it with fewer";
+    let depth =
+        "more than 32 lists or variables within each other; does a variable contain itself?";
     refused("$LOOP", 0..5, depth);
     refused(&"[".repeat(40), 32..40, depth);
     refused("!any", 0..4, "this has no addresses, so the rule can never match");
+    let empty = evaluate::<RangeSet>("", &variables()).unwrap_err();
+    assert_eq!(empty.problem.to_string(), "expected a port up to 65535, or a range such as 80:90");
     let ports = evaluate::<RangeSet>("90:80", &variables()).unwrap_err();
     assert_eq!(ports.problem.to_string(), "expected a range of ports with the smaller first");
 }

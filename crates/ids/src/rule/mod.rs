@@ -10,9 +10,10 @@ mod text;
 use crate::ranges::{AddressSet, RangeSet};
 
 pub use expression::ExpressionProblem;
-pub use options::{FlowState, Keyword};
+pub(crate) use options::is_known;
+pub use options::{Keyword, SharedState};
 pub use protocol::{Protocol, Transport, Transports};
-pub use text::{LINE_MAX, RuleError, RuleProblem, read};
+pub use text::{ERRORS_MAX, LINE_MAX, RuleError, RuleProblem, read};
 
 /// What an engine does with a packet that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@ use crate::variables::Variables;
 pub const LINE_MAX: usize = 8192;
 
 /// The most errors that are reported of a file.
-const ERRORS_MAX: usize = 20;
+pub const ERRORS_MAX: usize = 20;
 
 /// A rule that cannot be read. It is displayed with its line, and a caret under the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,7 +106,8 @@ impl JoinedLine<'_> {
 fn joined_lines(text: &str) -> Vec<JoinedLine<'_>> {
     let (mut rules, mut open): (Vec<JoinedLine<'_>>, bool) = (Vec::new(), false);
     for (number, line) in (1..).zip(text.lines()) {
-        let (part, goes_on) = match line.strip_suffix('\\') {
+        // Suricata goes over blanks at the end.
+        let (part, goes_on) = match line.trim_end().strip_suffix('\\') {
             Some(part) => (part, true),
             None => (line, false),
         };
@@ -160,7 +161,7 @@ impl<'a> RuleReader<'a> {
             return expected(place, "an action: alert, pass, drop, reject or config");
         };
         let (place, word) = self.word();
-        let Some(protocol) = Protocol::named(word) else {
+        let Some(protocol) = Protocol::named(&word.to_ascii_lowercase()) else {
             return expected(place, "a protocol, such as tcp, udp, icmp, ip, http or dns");
         };
         let source = self.end()?;
@@ -181,12 +182,17 @@ impl<'a> RuleReader<'a> {
             Some((place, _)) => return expected(place, "a sid of 1 to 4294967295"),
             None => return expected(self.text.len()..self.text.len(), "a sid: `sid:NUMBER;`"),
         };
+        if let Some(at) = keywords.iter().rposition(|keyword| keyword.name == "sid")
+            && places[at] != place
+        {
+            return expected(places[at].clone(), "one sid; leave the others out");
+        }
         let gid = match number("gid") {
             None => 1,
             Some((_, Some(gid))) => gid,
             Some((place, None)) => return expected(place, "a gid of 0 to 4294967295"),
         };
-        let text = self.text.trim_end().to_owned();
+        let text = self.text.trim().to_owned();
         let rule = Rule {
             line,
             text,
@@ -202,13 +208,13 @@ impl<'a> RuleReader<'a> {
         Ok((rule, place))
     }
 
-    /// Goes over blanks.
+    /// Skips blanks.
     fn skip(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// The next word; blanks within brackets are of it.
+    /// The next word. Blanks within brackets belong to it.
     fn word(&mut self) -> (Range<usize>, &'a str) {
         self.skip();
         let (start, mut depth) = (self.at, 0u32);
@@ -258,7 +264,7 @@ impl<'a> RuleReader<'a> {
             }
             let start = self.at;
             let Some(len) = option_len(&self.text[start..end - 1]) else {
-                return expected(end - 1..end, "`;` behind the option");
+                return expected(end - 1..end, "`;` after the option");
             };
             self.at = start + len + 1;
             let option = &self.text[start..start + len];
@@ -271,7 +277,7 @@ impl<'a> RuleReader<'a> {
             if name.is_empty() || !name.chars().all(fits) {
                 return expected(start..start + name.len(), "the name of an option");
             }
-            keywords.push(Keyword { name: name.to_owned(), value });
+            keywords.push(Keyword { name: name.to_ascii_lowercase(), value });
             places.push(start..start + len);
         }
     }
@@ -281,7 +287,7 @@ fn expected<T>(place: Range<usize>, what: &'static str) -> Placed<T> {
     Err((place, RuleProblem::Expected(what)))
 }
 
-/// Bytes of the first option, without its `;`. A `\` takes the meaning from the next character.
+/// Bytes of the first option, without its `;`. A `\` escapes the next character.
 fn option_len(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {

@@ -37,7 +37,7 @@ fn a_rule_is_header_and_options() {
 fn comments_and_joined_lines_are_read_as_suricata_does() {
     let text = "# alert tcp any any -> any any (sid:1;)\n\n alert tcp (\n; a comment\n\
                 alert tcp any any \
-                \\\n-> any 80 \\\n(sid:2;)\nalert udp any any <> any 53 (sid:3; gid:4;)\r\n";
+                \\\n-> any 80 \\ \n(sid:2;)\nalert udp any any <> any 53 (sid:3; gid:4;)\r\n";
     let rules = rules(text);
     assert_eq!(
         rules.iter().map(|rule| (rule.sid, rule.line)).collect::<Vec<_>>(),
@@ -73,7 +73,7 @@ fn errors_have_line_column_and_remedy() {
     assert_eq!(problem("alert ip any any -> any any ("), at(30, "expected `)`"));
     assert_eq!(
         problem("alert ip any any -> any any (sid:1)"),
-        at(35, "expected `;` behind the option")
+        at(35, "expected `;` after the option")
     );
     assert_eq!(
         problem("alert ip any any -> any any (;sid:1;)"),
@@ -90,6 +90,14 @@ fn errors_have_line_column_and_remedy() {
     assert_eq!(
         problem("alert ip any any -> any 80:70 (sid:1;)"),
         at(25, "expected a range of ports with the smaller first")
+    );
+    assert_eq!(
+        problem("alert ip any any -> any any (sid:1; sid:2;)"),
+        at(37, "expected one sid; leave the others out")
+    );
+    assert_eq!(
+        problem("alert tcp any any -> any (sid:1;)"),
+        at(26, "expected a port up to 65535, or a range such as 80:90")
     );
     let long = format!("alert ip any any -> any any (msg:\"{}\"; sid:1;)", "x".repeat(LINE_MAX));
     assert_eq!(problem(&long), at(8193, "a rule has at most 8192 bytes in Suricata; shorten it"));

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use niclab_packet::stack::{Layer, build};
-use niclab_packet::wire::{ethernet, gre, icmp, ipv4, tcp, udp, vxlan};
+use niclab_packet::wire::{ethernet, gre, icmp, ipv4, ipv6, tcp, udp, vxlan};
 
 /// An IPv4 packet as layers, without Ethernet.
 pub type Packet = Vec<Layer>;
@@ -113,6 +113,33 @@ pub fn ping(client: &str, server: &str) -> Packet {
     vec![ip(client, server).into(), echo.into(), Layer::Payload(b"abcdefgh".to_vec())]
 }
 
+/// The answer to a datagram for a port without a server: the datagram's IP header and eight bytes.
+pub fn unreachable_port(frame: &[u8]) -> Packet {
+    let address = |at: usize| Ipv4Addr::from(*frame[at..].first_chunk::<4>().unwrap());
+    let message = icmp::Repr { message_type: icmp::MessageType(3), code: 3, rest: 0 };
+    let about = Layer::Payload(frame[14..14 + 28].to_vec());
+    vec![ip(address(14 + 16), address(14 + 12)).into(), message.into(), about]
+}
+
+/// A datagram of IPv6.
+pub fn datagram6(port: u16) -> Packet {
+    let [src, dst] = ["2001:db8::5", "2001:db8:9::1"].map(|address| address.parse().unwrap());
+    let header = udp::Repr { src_port: port, dst_port: 7000, ..Default::default() };
+    let ip = ipv6::Repr { src, dst, hop_limit: 64, ..Default::default() };
+    vec![ip.into(), header.into(), Layer::Payload(b"EVIL and new".to_vec())]
+}
+
+/// A segment whose header claims fewer bytes than a header has.
+pub fn cut_header(ends: Ends) -> Packet {
+    let Ends { client, client_port, server, server_port } = ends;
+    let mut bytes = vec![0; 24];
+    bytes[..2].copy_from_slice(&client_port.to_be_bytes());
+    bytes[2..4].copy_from_slice(&server_port.to_be_bytes());
+    bytes[12] = 0x30;
+    let header = ipv4::Repr { protocol: niclab_packet::wire::IpProtocol(6), ..ip(client, server) };
+    vec![header.into(), Layer::Payload(bytes)]
+}
+
 /// The packet in pieces with at most `len` bytes behind the IP header.
 pub fn fragments(packet: Packet, identification: u16, len: usize) -> Vec<Packet> {
     let frame = frame(packet.clone());
@@ -179,10 +206,16 @@ pub fn all(seed: u64) -> Vec<Vec<u8>> {
         flows.push(connection(at(3, 21), &[(false, b"220 ready\r\n"), (true, login)]));
         flows.push(connection(at(4, 445), &[(true, b"\0\0\0\x04\xffSMBEVIL")]));
         flows.push(connection(at(5, 443), &[(true, &client_hello("bad.example"))]));
-        flows.push(connection(at(6, 25), &[(false, b"220 mail\r\n"), (true, b"EHLO EVIL\r\n")]));
+        let mail: [(bool, &[u8]); 3] =
+            [(false, b"220 mail\r\n"), (true, b"EHLO EVIL\r\n"), (true, b"QUIT\r\n")];
+        flows.push(connection(at(6, 25), &mail));
         flows.push(connection(at(7, 12345), &[(true, b"backdoor EVIL"), (false, b"SECRET")]));
         flows.push(vec![dns_query(at(8, 53), "bad.example")]);
         flows.push(vec![datagram(at(9, 161), b"EVIL datagram")]);
+        let query = frame(dns_query(at(16, 53), "bad.example"));
+        flows.push(vec![dns_query(at(16, 53), "bad.example"), unreachable_port(&query)]);
+        flows.push(vec![datagram6(500 + round)]);
+        flows.push(vec![cut_header(at(17, 445))]);
         flows.push(vec![ping(&client, "198.51.100.7")]);
         flows.push(vec![datagram(ends("203.0.113.66", 5, &client, 6000 + round), b"from a list")]);
         let large = [&b"EVIL in pieces"[..], &[b'x'; 300]].concat();

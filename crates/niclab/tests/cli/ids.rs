@@ -36,6 +36,36 @@ fn each_core_gets_its_part_of_the_rules() {
     let written = fs::read_to_string(place.path().join("parts/partition.json")).unwrap();
     assert_eq!(document, serde_json::from_str::<serde_json::Value>(&written).unwrap());
     assert!(place.path().join("parts/report.html").is_file());
+    let mut check = niclab(&["program", "check"]);
+    check.arg(place.path().join("parts/card.spec"));
+    assert_eq!(run(check).code, Some(0));
+    let tables = fs::read_to_string(place.path().join("parts/card.json")).unwrap();
+    assert!(
+        serde_json::from_str::<serde_json::Value>(&tables).unwrap()["multicast"]["3"].is_array()
+    );
+    let arguments = ["--rules", "a.rules", "--cores", "13", "-o", "many"];
+    let ended = partition(place.path(), &arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("no program for the card: not supported: 13 cores"), "{ended:?}");
+    assert!(!place.path().join("many/card.spec").exists());
+}
+
+#[test]
+fn the_rule_that_takes_a_core_is_named() {
+    let place = scratch();
+    let rules = RULES.to_owned()
+        + "alert http any any -> any any (xbits:set,a,track ip_src; sid:4;)\n\
+           alert tcp any any -> any 80 (contnt:\"x\"; sid:5;)\n";
+    fs::write(place.path().join("a.rules"), rules).unwrap();
+    let ended = partition(place.path(), &["--rules", "a.rules", "--cores", "2", "-o", "parts"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let said = ended.out.replace("\n  ", " ");
+    for words in [
+        "`xbits` of the rule 4 has state of more than one flow",
+        "`contnt` of the rule 5 is unknown, and may have state of many flows",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
 }
 
 #[test]
@@ -49,7 +79,11 @@ fn wrong_input_is_refused_and_nothing_is_written() {
     write("house.rules", "alert ip $HOUSE any -> any any (sid:9;)\n");
     write("bad.yaml", "vars: [1\n");
     write("cut.pcap", "\u{a}\r\r\n");
-    let refused: [(&[&str], i32, &str); 7] = [
+    let header =
+        [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0];
+    fs::write(place.path().join("empty.pcap"), header).unwrap();
+    let refused: [(&[&str], i32, &str); 8] = [
+        (&["--rules", "a.rules", "--trace", "empty.pcap"], 3, "trace empty.pcap: it has no frame"),
         (&["--rules", "bad.rules"], 3, "bad.rules: line 1, column 7: expected a protocol"),
         (
             &["--rules", "a.rules", "again.rules"],

@@ -188,6 +188,12 @@ impl XdpQueuePair {
         Ok(bind(&self.socket, &address)?)
     }
 
+    /// Frames that can be sent now, at least: entries of the transmit ring that no frame has whose
+    /// end the kernel has yet to report.
+    pub fn send_room(&self) -> usize {
+        (RING as usize).saturating_sub(self.sending.0 as usize)
+    }
+
     /// Lends the kernel frames to be filled, once a burst of them is missing.
     #[inline]
     fn refill(&mut self, pool: &mut FramePool) {
