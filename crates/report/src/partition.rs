@@ -29,7 +29,7 @@ struct CoreView<'a> {
     placed_rules: usize,
     traffic: String,
     cost: String,
-    /// Width of its bar, percent of the widest.
+    /// Width of its bar, percent of the work of a single core.
     width: u32,
 }
 
@@ -45,7 +45,6 @@ struct GroupView<'a> {
 /// # Errors
 /// [`ReportError::Template`].
 pub fn partition_html(document: &PartitionDocument) -> Result<String, ReportError> {
-    let widest = document.cores.iter().map(|core| core.cost_ratio).fold(0.0, f64::max);
     let cores = document.cores.iter().enumerate().map(|(at, core)| CoreView {
         core: at,
         file: &core.file,
@@ -53,7 +52,7 @@ pub fn partition_html(document: &PartitionDocument) -> Result<String, ReportErro
         placed_rules: core.placed_rules,
         traffic: percent(core.traffic_ratio),
         cost: percent(core.cost_ratio),
-        width: (core.cost_ratio / widest.max(f64::MIN_POSITIVE) * 100.0).round() as u32,
+        width: (core.cost_ratio.min(1.0) * 100.0).round() as u32,
     });
     let groups = document.groups.iter().take(GROUPS_MAX).map(|group| GroupView {
         group,

@@ -2,7 +2,8 @@
 
 use niclab_load::clock::Clock;
 
-use super::link::LinkCounters;
+use super::ethtool::Card;
+use super::link::{Link, LinkCounters};
 use super::name::{Ends, Name, Path};
 use super::rings::{TesterRings, of_port};
 use super::settings::HeldCard;
@@ -28,7 +29,7 @@ pub(super) struct LinuxTester {
     rings: PathRings,
     /// Dropped behind the rings.
     stamping: Stamping,
-    /// The same: its card has one queue receive all frames, for AF_XDP.
+    /// The same: a card of which one queue receives all frames, for AF_XDP.
     _held: Option<HeldCard>,
     /// Longest frame and queues that the rings are for.
     shape: (u16, bool),
@@ -59,6 +60,13 @@ macro_rules! with_ends {
     };
 }
 
+/// Queues by which an interface receives.
+fn receiving(end: &End) -> Result<u32, DeviceError> {
+    let channels =
+        end.within("asking for the queues of", |link| Card::open(&link.name)?.channels())?;
+    Ok(channels.map_or(1, |channels| channels.now.receiving()))
+}
+
 impl LinuxTester {
     pub(super) fn open(name: &str) -> Result<LinuxTester, DeviceError> {
         let Name { path, ends, stamps } = Name::parse(name, Role::Tester)?;
@@ -81,10 +89,15 @@ impl LinuxTester {
         let mut held = None;
         let rings = match path {
             Path::Xdp => {
-                let card = held.insert(HeldCard::hold(&end.link, false)?);
-                card.receive_by(1)?;
-                let opened =
-                    end.within("opening AF_XDP sockets on", |link| Ok(XdpRings::open(link)));
+                let count = if end.link.is_veth() {
+                    // The other end cannot have more queues to send than this one receives by.
+                    receiving(&end)?
+                } else {
+                    held.insert(HeldCard::hold(&end.link, false)?).receive_by(1)?;
+                    1
+                };
+                let open = |link: &Link| Ok(XdpRings::open(link, count));
+                let opened = end.within("opening AF_XDP sockets on", open);
                 PathRings::Xdp(Box::new(opened?.map_err(of_port)?))
             }
             _ => PathRings::Packet(TesterRings::open(&end, shape, stamps)?),

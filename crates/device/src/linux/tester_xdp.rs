@@ -1,5 +1,4 @@
-//! Generator and sink on one queue of an interface, over AF_XDP: frames are written and read where
-//! they are.
+//! Generator and sink on queues of an interface, over AF_XDP: frames are written and read in place.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +15,16 @@ use niclab_port::xdp::{self, XdpQueuePair};
 use super::forward::FRAME_NS;
 use super::link::Link;
 
-/// Both ends of a queue.
+/// The ends of generator and sink.
 pub struct XdpRings {
     pub outlet: XdpOutlet,
     pub inlet: XdpInlet,
 }
 
-/// The queue, and the free frames.
+/// The queues, and the free frames.
 struct Shared {
-    queue_pair: XdpQueuePair,
+    /// The generator sends by the first, and the sink receives by all.
+    queue_pairs: Vec<XdpQueuePair>,
     pool: FramePool,
     /// The first error of the queue.
     gone: Option<io::Error>,
@@ -56,32 +56,42 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 impl Shared {
     /// Sends a burst; what finds no room stays in it. Keeps the first error.
     fn send(&mut self, burst: &mut Burst) {
-        if let Err(error) = self.queue_pair.send(&mut self.pool, burst) {
+        if let Err(error) = self.queue_pairs[0].send(&mut self.pool, burst) {
             self.gone.get_or_insert(error);
+        }
+    }
+
+    /// Receives up to a burst from all queues. Keeps the first error.
+    fn receive(&mut self, burst: &mut Burst) {
+        for queue_pair in &mut self.queue_pairs {
+            if let Err(error) = queue_pair.receive(&mut self.pool, burst) {
+                self.gone.get_or_insert(error);
+            }
         }
     }
 }
 
 impl XdpRings {
-    /// Opens the first queue of an interface of the calling thread's namespace, which shall receive
-    /// all frames of the interface (`HeldCard::receive_by`).
+    /// Opens the first `count` queues of an interface of the calling thread's namespace. They shall
+    /// receive all its frames (`HeldCard::receive_by`).
     ///
     /// # Errors
     /// Those of [`xdp::open_first`].
-    pub fn open(link: &Link) -> Result<XdpRings, PortError> {
+    pub fn open(link: &Link, count: u32) -> Result<XdpRings, PortError> {
         let no_memory = |error: &dyn ToString| PortError::System {
             what: "get frame memory for",
             name: link.name.clone(),
             source: io::Error::other(error.to_string()),
         };
         let frame_len_max = link.mtu + HEADER_LEN;
-        let pools = frame_pools(1, xdp::FRAMES, frame_len_max as usize);
+        let frames = count as usize * xdp::FRAMES;
+        let pools = frame_pools(1, frames, frame_len_max as usize);
         let pool = pools.map_err(|e| no_memory(&e))?.pop();
         let pool = pool.ok_or_else(|| no_memory(&"no frame pool was made"))?;
         let region = Arc::clone(pool.region());
-        let queue_pair = xdp::open_first(&link.name, 1, &region)?.pop();
-        let queue_pair = queue_pair.ok_or_else(|| no_memory(&"no queue was opened"))?;
-        let shared = Arc::new(Mutex::new(Shared { queue_pair, pool, gone: None }));
+        // It refuses to open none.
+        let queue_pairs = xdp::open_first(&link.name, count, &region)?;
+        let shared = Arc::new(Mutex::new(Shared { queue_pairs, pool, gone: None }));
         let outlet = XdpOutlet {
             shared: Arc::clone(&shared),
             region: Arc::clone(&region),
@@ -129,11 +139,11 @@ impl Outlet for XdpOutlet {
     fn reserve(&mut self, want: usize) -> usize {
         let want = want.min(BURST);
         let shared = &mut *lock(&self.shared);
-        if shared.queue_pair.send_room() < want {
+        if shared.queue_pairs[0].send_room() < want {
             // Frames that were sent come back.
             shared.send(&mut Burst::new());
         }
-        let want = want.min(shared.queue_pair.send_room());
+        let want = want.min(shared.queue_pairs[0].send_room());
         let missing = want.saturating_sub(self.reserved.len());
         self.reserved.extend((0..missing).map_while(|_| shared.pool.take()));
         self.reserved.len().min(want)
@@ -161,7 +171,8 @@ impl Outlet for XdpOutlet {
 impl XdpInlet {
     /// Frames that found no room since the last call.
     pub fn missed(&mut self) -> u64 {
-        let all = lock(&self.shared).queue_pair.counters().rx_missed;
+        let shared = lock(&self.shared);
+        let all = shared.queue_pairs.iter().map(|of| of.counters().rx_missed).sum();
         all - std::mem::replace(&mut self.missed_before, all)
     }
 }
@@ -169,9 +180,7 @@ impl XdpInlet {
 impl Inlet for XdpInlet {
     fn poll(&mut self) -> usize {
         let shared = &mut *lock(&self.shared);
-        if let Err(error) = shared.queue_pair.receive(&mut shared.pool, &mut self.polled) {
-            shared.gone.get_or_insert(error);
-        }
+        shared.receive(&mut self.polled);
         if self.polled.is_empty() {
             // The kernel may have left frames in the transmit ring for want of room.
             shared.send(&mut Burst::new());

@@ -216,8 +216,8 @@ fn every_experiment_runs_between_two_hosts_that_ssh_reaches() {
         Ok(()) => kinds.push(("linux:eth1", CARD, true)),
     }
     if wants_long("the same by AF_XDP") {
-        kinds.extend([("linux:eth1", "linux-xdp:eth1", false), (xdp, xdp, false)]);
-        kinds.push(("linux-xdp:eth1", "linux-xdp:eth1", false));
+        let both = ("linux-xdp:eth1", "linux-xdp:eth1", false);
+        kinds.extend([("linux:eth1", "linux-xdp:eth1", false), both, (xdp, xdp, false)]);
     }
     for (at, (tester, device, has_rules)) in kinds.into_iter().enumerate() {
         for (experiment, sets) in SMALL {
