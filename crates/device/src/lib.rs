@@ -100,7 +100,7 @@ pub(crate) fn open_half(
     }
 }
 
-/// What can be this part of a testbed of two hosts, in words.
+/// Names the ports that can be this part of a testbed of two hosts.
 pub(crate) fn halves_of(role: two_hosts::Role) -> &'static str {
     match role {
         two_hosts::Role::Tester => "a tester is linux:IFACE, linux-xdp:IFACE or dpdk:EAL-ARGUMENTS",

@@ -1,4 +1,4 @@
-//! The flows that a rule can concern, as a card can tell them apart.
+//! The flows that a rule can match, as a card can distinguish them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ const PARTS_MAX: usize = 8;
 /// Both ends of a flow, and its transport. Ports are 0 where the transport has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowEnds {
-    /// What follows IP.
+    /// The transport protocol.
     pub transport: Transport,
     /// One end.
     pub source: (IpAddr, u16),
@@ -118,7 +118,7 @@ fn first<T>(parts: &[T], text: impl Fn(&T) -> String) -> (String, String) {
 fn has_few_addresses(end: &RuleEnd) -> bool {
     let AddressSet { v4, v6 } = &end.addresses;
     let ranges_count = v4.ranges().len() + v6.ranges().len();
-    // Of IPv6, a 256th too.
+    // The same share of IPv6.
     !end.has_address_variables
         && ranges_count <= RANGES_MAX
         && v4.count() <= ADDRESSES_MAX

@@ -1,4 +1,4 @@
-//! `niclab ids`: rules of an intrusion detection.
+//! `niclab ids`: rules of an intrusion detection system.
 
 mod failure;
 
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use niclab_ids::partition::{
-    CORES_MAX, CoreShare, Partition, Placement, Reason, RuleGroup, Traffic, WideReason, WideRule,
+    CORES_MAX, CoreShare, Partition, Placement, Reason, RuleGroup, Traffic, WideRule,
 };
 use niclab_ids::rule::{ERRORS_MAX, Rule, read};
 use niclab_ids::{STEERING_PROGRAM, SteeringTables, Variables};
@@ -37,7 +37,7 @@ const RULES_LEN_MAX: u64 = 256 << 20;
 /// The card's program, and its tables.
 const CARD_PROGRAM: &str = "card.spec";
 const CARD_TABLES: &str = "card.json";
-/// Groups on several cores that the terminal shows.
+/// Groups with a reason that the terminal shows.
 const GROUPS_SHOWN_MAX: usize = 5;
 
 /// Divides rules over cores, and writes the rules of each core.
@@ -138,7 +138,10 @@ fn group(group: &RuleGroup, rules: &[Rule], reporters: &[usize]) -> PartitionGro
     let sids = group.rules.iter().map(|&rule| rules[rule].sid).collect();
     let any_flow = "these rules can match any flow".to_owned();
     let (core, reason) = match (group.placement, reporters) {
-        (Placement::Core(core), _) => (Some(core), group.wide.as_ref().map(|of| wide(of, rules))),
+        (Placement::Core(core), _) => {
+            let wide = |of: &WideRule| format!("rule {}: {}", rules[of.rule].sid, of.reason);
+            (Some(core), group.wide.as_ref().map(wide))
+        }
         (Placement::Replicated(Reason::AnyFlow), &[core]) => (Some(core), Some(any_flow)),
         (Placement::Replicated(Reason::AnyFlow), _) => (None, Some(any_flow)),
         (Placement::Replicated(Reason::Pass), _) => {
@@ -147,25 +150,6 @@ fn group(group: &RuleGroup, rules: &[Rule], reporters: &[usize]) -> PartitionGro
     };
     let concerns = group.region().to_string();
     PartitionGroup { concerns, rules: group.rules.len(), sids, core, reason }
-}
-
-/// Why one core gets all flows that a group can match.
-fn wide(of: &WideRule, rules: &[Rule]) -> String {
-    let sid = rules[of.rule].sid;
-    match &of.reason {
-        WideReason::Keyword(keyword) => {
-            format!("`{keyword}` of the rule {sid} has state of more than one flow")
-        }
-        WideReason::Unknown(keyword) => {
-            format!("`{keyword}` of the rule {sid} is unknown, and may have state of many flows")
-        }
-        WideReason::IcmpError => {
-            format!("the rule {sid} sees the state of flows that ICMP's errors are about")
-        }
-        WideReason::FtpData => {
-            format!("the rule {sid} can match files of FTP, which other flows announce")
-        }
-    }
 }
 
 /// The variables of a configuration: the named one, or that of the system if there is one.
@@ -236,11 +220,11 @@ fn add_trace(path: &Path, traffic: &mut Traffic) -> Result<(), Failure> {
                 return Err(bad("it has no frame; give another".to_owned()));
             }
             Ok(None) => return Ok(()),
-            // A capture that was stopped ends within a record.
+            // A capture that was stopped ends within a record, and its other records are good.
             Err(error) if !was_empty => {
                 let path = one_line(&path.display().to_string());
                 say(&format!(
-                    "trace {path} is used up to its end: {}",
+                    "trace {path}: only the records before this one are used: {}",
                     one_line(&error.to_string())
                 ));
                 return Ok(());
@@ -282,7 +266,8 @@ fn print(document: &PartitionDocument) -> Result<(), Failure> {
     }
     let more = with_reason.len().saturating_sub(GROUPS_SHOWN_MAX);
     if more > 0 {
-        writeln!(out, "and {more} more groups with a reason: see the report")?;
+        let more = plural(more, "more group", "more groups");
+        writeln!(out, "and {more} with a reason: see the report")?;
     }
     writeln!(out, "{}", tables::wrapped(&document.about_traffic(), width))?;
     Ok(())

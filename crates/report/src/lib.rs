@@ -5,7 +5,7 @@
 //! file and no network, and the page it writes asks for nothing either.
 //!
 //! The rooms: `page` gathers what the templates show, `conform` does so for a `ConformDocument`,
-//! `fleet` for a `FleetDocument`,
+//! `fleet` for a `FleetDocument`, `partition` for a `PartitionDocument`,
 //! `spec` draws figures, `form` chooses curves
 //! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
 //! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,

@@ -94,8 +94,8 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// This error, which says another one too: that of a port at the other end of its cable. What a
-    /// device lacks is said alone.
+    /// This error with the text of another one, that of the port at the other end of its cable. An
+    /// error about a missing capability keeps its own text.
     pub(crate) fn with(self, other: DeviceError) -> DeviceError {
         use DeviceError::{Absent, Broken, Interrupted, Rights};
         if !matches!(other, Absent { .. } | Broken { .. } | Interrupted { .. } | Rights { .. }) {

@@ -209,11 +209,6 @@ impl<'a> Balance<'a> {
         for (core, share) in shares.iter_mut().enumerate() {
             share.cost_ratio = (self.work[core] + others * PACKET_COST) / work_of_one;
         }
-        for (group, core) in self.groups.iter().zip(&self.core_of) {
-            if let Some(core) = core {
-                shares[*core].placed_rules += group.rules.len();
-            }
-        }
         (self.core_of, self.reporters, shares)
     }
 }

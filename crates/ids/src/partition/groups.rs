@@ -1,6 +1,7 @@
 //! Groups of rules that stay together.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use super::PartitionError;
 use crate::ranges::{AddressSet, RangeSet};
@@ -41,6 +42,21 @@ pub enum WideReason {
     IcmpError,
     /// FTP announces the flow of a file in another one.
     FtpData,
+}
+
+impl fmt::Display for WideReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WideReason::Keyword(name) => write!(f, "`{name}` has state of more than one flow"),
+            WideReason::Unknown(name) => {
+                write!(f, "`{name}` is unknown, and may have state of more than one flow")
+            }
+            WideReason::IcmpError => f.write_str("it depends on flows that ICMP errors are about"),
+            WideReason::FtpData => {
+                f.write_str("it can match files of FTP, which other flows announce")
+            }
+        }
+    }
 }
 
 /// Where a group is.

@@ -1,4 +1,4 @@
-//! The groups that can concern a flow, found without looking at each of them.
+//! The groups that can match a flow: those of ports by a table, all others by a scan.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) struct RegionIndex {
 }
 
 impl RegionIndex {
-    /// Of those groups that `keep` wants.
+    /// Indexes the groups that `keep` accepts.
     pub(super) fn new(groups: &[RuleGroup], keep: impl Fn(&RuleGroup) -> bool) -> RegionIndex {
         let mut index = RegionIndex { ports: HashMap::new(), others: Vec::new() };
         for (at, group) in groups.iter().enumerate().filter(|(_, group)| keep(group)) {

@@ -4,8 +4,9 @@
 //! that share state of more than one flow stay together, and so do rules that concern the same
 //! flows: they form *groups*. A group is
 //!
-//! - *replicated*, if it can concern any flow of its transport. It is on all *reporters*: on all
-//!   cores, or on those that have not got all packets for another reason;
+//! - *replicated*, if it can match any flow of its transport. It is on all *reporters*. These are
+//!   all cores. If a placed group makes one core get all packets, they are that core alone, or all
+//!   others, whichever makes less work;
 //! - on every core, if its rules decide whether others are tried (`pass`, `bypass`);
 //! - *placed* on one core otherwise, which gets all flows that the group can concern. So is a group
 //!   with state of more than one flow, however many flows it concerns.
@@ -49,7 +50,7 @@ pub enum PartitionError {
     /// A `pass` rule has state of more than one flow.
     #[error(
         "not supported: the rule {sid} decides about others, and has or shares state of more than \
-         one flow ({reason:?}), which niclab cannot keep equal on all cores; remove one of the two"
+         one flow ({reason}), which niclab cannot keep equal on all cores; remove one of the two"
     )]
     WidePass {
         /// Its number.
@@ -94,13 +95,11 @@ impl Traffic {
 /// A core's share of rules and traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreShare {
-    /// Rules on this core alone.
-    pub placed_rules: usize,
     /// Packets that it gets, as a share of all packets. The shares add up to more than 1, if some
     /// packets go to several cores.
     pub traffic_ratio: f64,
     /// Its work as a share of the work of one core that has all rules and all packets, in the
-    /// model of cost.
+    /// model of cost. Copies of rules that others depend on are left out.
     pub cost_ratio: f64,
 }
 
@@ -216,9 +215,7 @@ impl Partition {
         }
         Route::of(cores, &self.reporters, bucket(flow))
     }
-}
 
-impl Partition {
     /// Where a frame goes whose flow only an engine can tell: to all cores.
     pub fn route_of_others(&self) -> Route {
         let cores = u64::MAX >> (CORES_MAX - self.cores_count());

@@ -9,7 +9,7 @@ use crate::variables::Variables;
 /// Lists within lists, and variables within variables, at most.
 const DEPTH_MAX: u32 = 32;
 
-/// What is wrong with an expression, and where in it.
+/// An error in an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExpressionError {
     /// Bytes of the expression.
@@ -17,7 +17,7 @@ pub(crate) struct ExpressionError {
     pub(crate) problem: ExpressionProblem,
 }
 
-/// What is wrong with addresses or ports.
+/// An error in addresses or ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionProblem {
     /// Something else should be there.
@@ -31,7 +31,7 @@ pub enum ExpressionProblem {
     InVariable {
         /// The variable.
         name: String,
-        /// What is wrong with its value.
+        /// The error in its value.
         problem: Box<ExpressionProblem>,
     },
     /// Lists or variables contain each other without end.
@@ -43,7 +43,7 @@ pub enum ExpressionProblem {
 }
 
 /// A set that expressions denote.
-pub(crate) trait Denoted: Sized {
+pub(crate) trait Denoted: Default {
     /// `addresses` or `ports`.
     const NAME: &'static str;
 
@@ -51,7 +51,6 @@ pub(crate) trait Denoted: Sized {
     fn is_empty(&self) -> bool;
     fn union(&self, other: &Self) -> Self;
     fn difference(&self, other: &Self) -> Self;
-    fn empty() -> Self;
     /// The set that a single word names, or what should be there.
     fn word(word: &str) -> Result<Self, &'static str>;
     /// Adds what Suricata adds to the plain parts of a list for its negated parts.
@@ -67,10 +66,6 @@ impl Denoted for AddressSet {
 
     fn all() -> Self {
         AddressSet::all()
-    }
-
-    fn empty() -> Self {
-        AddressSet::default()
     }
 
     fn is_empty(&self) -> bool {
@@ -136,10 +131,6 @@ impl Denoted for RangeSet {
 
     fn all() -> Self {
         RangeSet::new([(0, u16::MAX.into())])
-    }
-
-    fn empty() -> Self {
-        RangeSet::default()
     }
 
     fn is_empty(&self) -> bool {
@@ -212,7 +203,7 @@ impl ExpressionReader<'_> {
         ExpressionError { place, problem }
     }
 
-    /// Goes over blanks, then over `symbol` if it is next.
+    /// Skips blanks, and `symbol` if it follows.
     fn take(&mut self, symbol: char) -> bool {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -235,9 +226,9 @@ impl ExpressionReader<'_> {
         Ok((negated, set?))
     }
 
-    /// The parts behind a `[`.
+    /// The parts after a `[`.
     fn list<S: Denoted>(&mut self) -> Result<S, ExpressionError> {
-        let (mut with, mut without, mut has_with) = (S::empty(), S::empty(), false);
+        let (mut with, mut without, mut has_with) = (S::default(), S::default(), false);
         loop {
             let (negated, set) = self.part::<S>()?;
             if negated {

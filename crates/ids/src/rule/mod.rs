@@ -1,4 +1,4 @@
-//! Rules in Suricata's language, read far enough to know which packets each can concern.
+//! Rules in Suricata's language, read far enough to know which packets each can match.
 //!
 //! Source: the user guide of Suricata 7.0, chapter "Suricata Rules".
 
@@ -15,7 +15,7 @@ pub use options::{Keyword, SharedState};
 pub use protocol::{Protocol, Transport, Transports};
 pub use text::{ERRORS_MAX, LINE_MAX, RuleError, RuleProblem, read};
 
-/// What an engine does with a packet that a rule matches.
+/// The action of an engine on a packet that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// An alert.
@@ -49,9 +49,9 @@ pub struct Rule {
     pub line: u64,
     /// The rule as it was written, in one line.
     pub text: String,
-    /// What happens to a packet that it matches.
+    /// Its action.
     pub action: Action,
-    /// Of which packets.
+    /// The protocol of the packets.
     pub protocol: Protocol,
     /// Where they come from.
     pub source: RuleEnd,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What follows the IP header of a packet.
+/// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Transport {
@@ -65,7 +65,7 @@ impl fmt::Display for Transports {
 pub struct Protocol {
     /// Its name in the rule.
     pub name: String,
-    /// What can carry it.
+    /// The transports that can carry it.
     pub transports: Transports,
 }
 

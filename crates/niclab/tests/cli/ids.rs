@@ -61,8 +61,8 @@ fn the_rule_that_takes_a_core_is_named() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let said = ended.out.replace("\n  ", " ");
     for words in [
-        "`xbits` of the rule 4 has state of more than one flow",
-        "`contnt` of the rule 5 is unknown, and may have state of many flows",
+        "rule 4: `xbits` has state of more than one flow",
+        "rule 5: `contnt` is unknown, and may have state of more than one flow",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

@@ -66,6 +66,18 @@ fn json_of_list_and_doctor_is_documented() {
 }
 
 #[test]
+fn json_of_rules_on_cores_is_documented() {
+    let (place, rules) = (scratch(), "alert tcp any any -> any 80 (sid:1;)\n");
+    std::fs::write(place.path().join("a.rules"), rules).unwrap();
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let (rules, parts) = (path("a.rules"), path("parts"));
+    let ended =
+        call(&["ids", "partition", "--rules", &rules, "--cores", "13", "-o", &parts, "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    is_documented("ids partition", &document(&ended));
+}
+
+#[test]
 fn a_comparison_has_all_points_their_medians_and_the_regressions() {
     let (base, _) = shared();
     let (_worse, worse) = copied();
