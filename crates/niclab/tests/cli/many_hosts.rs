@@ -316,7 +316,7 @@ fn reframe_that_is_interrupted_leaves_no_directory_on_a_host() {
         Ok(host) => host,
         Err(reason) => return println!("SKIP {name}: {reason}"),
     };
-    let slow = format!("niclab={}", site.script("slow", "#!/bin/sh\nsleep 2\n"));
+    let slow = format!("niclab={}", site.script("slow", "#!/bin/sh\nsleep 6\n"));
     let shown = "--system lab:ssh -n OneHost --distribute=all -r";
     let mut command = site.reframe(shown, &["-S", &slow]);
     command.env("PATH", host.path());
