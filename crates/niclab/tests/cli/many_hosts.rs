@@ -94,7 +94,10 @@ impl Site {
     /// `reframe` with the arguments that the README shows, and others.
     fn reframe(&self, shown: &str, more: &[&str]) -> Command {
         assert_shown("reframe", &format!("reframe {shown}"));
-        let mut command = self.command(&self.reframe);
+        // Python takes no notice of an interrupt that its parent ignores, as a shell does for a
+        // command that it starts in the background.
+        let mut command = self.command(Path::new("env"));
+        command.arg("--default-signal=INT").arg(&self.reframe);
         command.args(shown.split(' ')).args(more);
         command
     }
