@@ -14,12 +14,9 @@ use crate::applications::ApplicationError;
 /// Why there is no card.
 #[derive(Debug, thiserror::Error)]
 pub enum CardError {
-    /// A number of ports that frames cannot be forwarded between.
-    #[error("{count} ports: give one, or pairs (frames of the first leave by the second)")]
-    Ports {
-        /// How many were asked for.
-        count: usize,
-    },
+    /// Nothing that frames could come by.
+    #[error("no port: give at least one")]
+    Ports,
     /// Nothing to run on.
     #[error("no core: give at least one")]
     Cores,

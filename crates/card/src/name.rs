@@ -158,6 +158,11 @@ pub trait PortSource: fmt::Display + Send + Sync {
 
     /// Whether it may be opened again where it has ended: an interface, and no file.
     fn can_reopen(&self) -> bool;
+
+    /// Whether frames only leave by it, so that nobody waits for the end of those that come.
+    fn is_output_only(&self) -> bool {
+        false
+    }
 }
 
 impl PortSource for PortName {

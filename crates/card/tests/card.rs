@@ -404,6 +404,37 @@ fn files_are_played_through_the_rules_and_it_is_over() {
     assert!(Card::start(&two, "").is_err(), "a file has one queue pair");
 }
 
+#[test]
+fn frames_of_a_port_without_a_partner_return_by_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let [input, output] = ["in.pcap", "out.pcap"].map(|name| directory.path().join(name));
+    let format = Format::Pcap(Endian::Little, Resolution::Nano);
+    let mut writer = Writer::new(fs::File::create(&input).unwrap(), format).unwrap();
+    let data = [[1; 6], [2; 6], [0x88; 6], [0xb5; 6]].concat();
+    let original_len = data.len() as u32;
+    let record = Record { timestamp_ns: 0, original_len, link_type: LINK_ETHERNET, data: &data };
+    writer.write(&record).unwrap();
+    writer.finish().unwrap();
+    let (input, output_name) = (input.display(), output.display());
+    let ports = [
+        "pcap:out=/dev/null".to_owned(),
+        "pcap:out=/dev/null".to_owned(),
+        format!("pcap:in={input},out={output_name}"),
+    ];
+    let ports = ports.map(|name| name.parse().unwrap()).into();
+    let card = Card::start(&CardConfig::<PortName>::new(ports, 1, vec![0]), "").unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !card.is_finished() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let ended = card.shut_down();
+    assert_eq!((ended.frames_lost, ended.errors), (0, vec![]));
+    let sent: Vec<u64> = ended.counters.ports.iter().map(|port| port.tx_frames).collect();
+    assert_eq!(sent, [0, 0, 1]);
+    let (_, frame) = &records(&output)[0];
+    assert_eq!(frame[..12], [[2; 6], [1; 6]].concat(), "with the addresses swapped");
+}
+
 /// The program that serves a queue: `port/external_queue/reply.c`. It swaps the MAC addresses of
 /// each frame and sends it back. `None` where nothing compiles it.
 fn reply(test: &str, directory: &Path) -> Option<PathBuf> {

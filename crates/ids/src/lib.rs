@@ -1,11 +1,12 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod frame;
 pub mod partition;
 mod ranges;
 mod region;
 pub mod rule;
+pub mod run;
 mod steering;
 mod variables;
 

@@ -128,6 +128,13 @@ Examples:
 
 Rules with variables such as $HOME_NET need --config, or /etc/suricata/suricata.yaml.";
 
+const IDS_RUN_EXAMPLES: &str = "\
+Examples:
+  niclab ids run --rules suricata.rules --cores 3 --port xdp:eth0 -o alerts
+      watches an interface; the events are in alerts/eve.json
+  niclab ids run --rules local.rules --cores 2 --port pcap:in=monday.pcap,speed=max -o monday
+      reads a trace as fast as the engines can";
+
 const MERGE_EXAMPLES: &str = "\
 Examples:
   niclab run echo-size --device peer:192.0.2.7 --where host --there peer --path on -o host
@@ -598,7 +605,8 @@ pub struct NicArguments {
     #[command(subcommand)]
     pub command: Option<NicCommand>,
     /// A port: xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE, or packet traces,
-    /// pcap:in=FILE,out=FILE,speed=N; give one, or pairs
+    /// pcap:in=FILE,out=FILE,speed=N; frames of the first leave by the second, those of the
+    /// third by the fourth
     #[arg(long = "port", value_name = "PORT", required = true)]
     pub ports: Vec<PortName>,
     /// Queues of each port, which RSS spreads over
@@ -769,11 +777,49 @@ pub enum IdsCommand {
     /// packets, and a page with the shares of each core.
     #[command(after_long_help = PARTITION_EXAMPLES)]
     Partition(PartitionArguments),
+    /// Run Suricata on several cores behind a card that gives each its packets
+    ///
+    /// Each core has a part of the rules, as by `partition`. The events of all come to one file,
+    /// in the order of their times, as those of a single Suricata with all rules. Needs root, for
+    /// TAP interfaces, unless the packets come from a trace.
+    ///
+    /// SIGHUP reads the rules again: they replace the old ones while packets flow. SIGINT and
+    /// SIGTERM end it.
+    #[command(after_long_help = IDS_RUN_EXAMPLES)]
+    Run(IdsRunArguments),
 }
 
-/// Arguments of `niclab ids partition`.
+/// Arguments of `niclab ids run`.
 #[derive(Args, Debug)]
-pub struct PartitionArguments {
+pub struct IdsRunArguments {
+    /// Rules and cores.
+    #[command(flatten)]
+    pub rules: PartitionedRules,
+    /// Where packets come from: xdp:INTERFACE, packet:INTERFACE, or a trace,
+    /// pcap:in=FILE,speed=N
+    #[arg(long, value_name = "PORT")]
+    pub port: PortName,
+    /// Cores of the card; one for a trace [default: the first that may be used]. The engines run
+    /// on the others
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub card_cores: Vec<u32>,
+    /// Path of Suricata [default: that of `suricata`, as the shell finds it]
+    #[arg(long, value_name = "PROGRAM")]
+    pub suricata: Option<PathBuf>,
+    /// End after this time; otherwise with the trace, or by a signal
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<u64>,
+    /// Directory for events, rules, and the logs of the engines; it must not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Rules, and how they are divided over cores.
+#[derive(Args, Debug)]
+pub struct PartitionedRules {
     /// Files of rules in Suricata's language
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     pub rules: Vec<PathBuf>,
@@ -787,6 +833,14 @@ pub struct PartitionArguments {
     /// [default: /etc/suricata/suricata.yaml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// Arguments of `niclab ids partition`.
+#[derive(Args, Debug)]
+pub struct PartitionArguments {
+    /// Rules and cores.
+    #[command(flatten)]
+    pub rules: PartitionedRules,
     /// Directory for the files of rules and the page; it must not exist
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,

@@ -673,7 +673,7 @@ fn of_metrics(error: &io::Error) -> String {
 /// Exit code where the software card could not be started.
 fn code_of_card(error: &CardError) -> u8 {
     match error {
-        CardError::Ports { .. } | CardError::Cores => 2,
+        CardError::Ports | CardError::Cores => 2,
         CardError::Application(_)
         | CardError::ExternalQueueNumber { .. }
         | CardError::Key(_)

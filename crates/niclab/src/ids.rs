@@ -1,6 +1,7 @@
 //! `niclab ids`: rules of an intrusion detection system.
 
 mod failure;
+mod run;
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,7 +20,7 @@ use niclab_result::partition::{
     RuleSource,
 };
 
-use crate::arguments::PartitionArguments;
+use crate::arguments::{PartitionArguments, PartitionedRules};
 use crate::failure::Failure;
 use crate::files;
 use crate::output::{json, one_line, say, stdout};
@@ -27,6 +28,7 @@ use crate::rules::plural;
 use crate::tables::{self, Grid};
 
 pub use failure::IdsFailure;
+pub use run::run;
 
 /// The configuration that Debian's package of Suricata has.
 const CONFIG: &str = "/etc/suricata/suricata.yaml";
@@ -44,11 +46,11 @@ const GROUPS_SHOWN_MAX: usize = 5;
 pub fn partition(arguments: &PartitionArguments) -> Result<(), Failure> {
     let path = &arguments.output;
     PartitionDocument::make_place(path)?;
-    let written = divided(arguments).and_then(|(document, files)| {
+    let written = divided(&arguments.rules).and_then(|Divided { document, files, .. }| {
         document.write(path, &files, &niclab_report::partition_html(&document)?)?;
         Ok(document)
     });
-    let document = written.inspect_err(|_| remove(path, arguments.cores))?;
+    let document = written.inspect_err(|_| remove(path, arguments.rules.cores))?;
     match arguments.json {
         true => json(&document)?,
         false => print(&document)?,
@@ -77,10 +79,17 @@ fn file_name(core: usize) -> String {
     format!("core-{core}.rules")
 }
 
-/// The document, and the other files with their names.
-fn divided(
-    arguments: &PartitionArguments,
-) -> Result<(PartitionDocument, Vec<(String, String)>), Failure> {
+/// Rules that are divided over cores.
+struct Divided {
+    rules: Vec<Rule>,
+    partition: Partition,
+    document: PartitionDocument,
+    /// The other files, with their names.
+    files: Vec<(String, String)>,
+}
+
+/// Reads the rules of files, and divides them.
+fn divided(arguments: &PartitionedRules) -> Result<Divided, Failure> {
     let (rules, sources) = rules(&arguments.rules, &variables(arguments.config.as_deref())?)?;
     let mut traffic = Traffic::default();
     for path in &arguments.trace {
@@ -131,7 +140,7 @@ fn divided(
         groups,
         card_lacks: card.err().map(|error| error.to_string()),
     };
-    Ok((document, files))
+    Ok(Divided { rules, partition, document, files })
 }
 
 fn group(group: &RuleGroup, rules: &[Rule], reporters: &[usize]) -> PartitionGroup {

@@ -91,6 +91,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Export(arguments) => export::run(&arguments),
         Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Ids { command: IdsCommand::Partition(arguments) } => ids::partition(&arguments),
+        Command::Ids { command: IdsCommand::Run(arguments) } => ids::run(&arguments),
         Command::Kvs(arguments) => kvs::run(&arguments),
         Command::List { experiment: None, json } => list::run(json),
         Command::List { experiment: Some(name), .. } => list::toml(&name),

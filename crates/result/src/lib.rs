@@ -24,6 +24,7 @@
 pub mod baseline;
 pub mod conform;
 pub mod csv;
+pub mod detection;
 pub mod digits;
 pub mod directory;
 pub mod document;

@@ -12,7 +12,8 @@ use super::FRAME_LEN_MAX;
 /// The configuration of a card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardConfig<P = PortName> {
-    /// Its ports: one, or an even number.
+    /// Its ports, one at least. Frames of the first leave by the second, and so on in pairs; those
+    /// of a port without another return by it.
     pub ports: Vec<P>,
     /// Queues of each port, 1 to 256; RSS spreads over them.
     pub queues: u16,
@@ -51,8 +52,8 @@ pub enum Receive {
 /// Refuses a card of no use.
 pub(super) fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
     let count = config.ports.len();
-    if count == 0 || (count > 1 && !count.is_multiple_of(2)) {
-        return Err(CardError::Ports { count });
+    if count == 0 {
+        return Err(CardError::Ports);
     }
     if config.cores.is_empty() {
         return Err(CardError::Cores);
@@ -78,10 +79,7 @@ mod tests {
         let config = |ports: usize, cores: Vec<u32>| {
             CardConfig::new((0..ports).map(tap).collect(), 1, cores)
         };
-        for ports in [0, 3] {
-            let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();
-            assert!(matches!(refused, CardError::Ports { count } if count == ports));
-        }
+        assert!(matches!(Card::start(&config(0, vec![0]), ""), Err(CardError::Ports)));
         assert!(matches!(Card::start(&config(1, vec![]), ""), Err(CardError::Cores)));
         let none = CardConfig { queues: 0, ..config(1, vec![0]) };
         assert!(matches!(Card::start(&none, ""), Err(CardError::Nic(_))));

@@ -39,7 +39,7 @@ impl Card {
         let is_over = |port: &Port| {
             let is_ended = |shown: &Arc<PublishedPort>| shown.is_ended.load(Ordering::Acquire);
             let have_ended = port.published.iter().all(is_ended);
-            !port.name.can_reopen() && have_ended
+            have_ended && (port.name.is_output_only() || !port.name.can_reopen())
         };
         self.ports.iter().all(is_over)
     }

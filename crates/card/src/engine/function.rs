@@ -8,10 +8,11 @@ use crate::core_service::CoreService;
 use crate::external_queues::ExternalQueueEnd;
 use crate::port_context::PortContext;
 
-/// The port by which frames of `port` leave a card that has this number of ports.
+/// The port by which frames of `port` leave a card that has this number of ports: the other one of
+/// its pair, or itself.
 #[inline]
 pub(super) fn output_port(port: usize, ports: usize) -> usize {
-    if ports == 1 { port } else { port ^ 1 }
+    if port ^ 1 < ports { port ^ 1 } else { port }
 }
 
 /// The function on frames that came by a port and are this core's: where there is no service, out
@@ -39,9 +40,10 @@ pub(super) fn apply_function(
             }
         }
     }
-    if contexts.len() == 1 {
+    let output = output_port(port, contexts.len());
+    if output == port {
         let region = pool.region();
         burst.iter_mut().for_each(|desc| swap_macs(region.frame_mut(desc)));
     }
-    contexts[output_port(port, contexts.len())].transmit_burst(burst, pool);
+    contexts[output].transmit_burst(burst, pool);
 }

@@ -1,11 +1,12 @@
 //! The alerts of N Suricatas with a part of the rules each are those of one with all rules.
 
+mod run;
 mod traffic;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use niclab_ids::partition::{Partition, Traffic};
@@ -77,6 +78,12 @@ impl Suricata {
         Some(Suricata { program: program?, place: tempfile::tempdir().unwrap() })
     }
 
+    /// Where an unpacked Suricata has its libraries.
+    fn libraries(&self) -> PathBuf {
+        let place = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
+        self.program.parent().unwrap().join(place)
+    }
+
     /// The alerts of these rules on these frames, with how often each came.
     fn alerts(&self, name: &str, rules: &str, frames: &[(u64, &[u8])]) -> Vec<serde_json::Value> {
         let place = self.place.path().join(name);
@@ -87,18 +94,9 @@ impl Suricata {
         for file in ["classification.config", "reference.config", "threshold.config"] {
             fs::write(place.join(file), "").unwrap();
         }
-        let format = Format::Pcap(Endian::Little, Resolution::Micro);
-        let mut writer = Writer::new(fs::File::create(&pcap).unwrap(), format).unwrap();
-        for &(timestamp_ns, data) in frames {
-            let original_len = data.len() as u32;
-            let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data };
-            writer.write(&record).unwrap();
-        }
-        writer.finish().unwrap();
-        let libraries = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
-        let libraries = self.program.parent().unwrap().join(libraries);
+        write_trace(&pcap, frames);
         let output = Command::new(&self.program)
-            .env("LD_LIBRARY_PATH", libraries)
+            .env("LD_LIBRARY_PATH", self.libraries())
             .current_dir(&place)
             .args([
                 "-c",
@@ -121,6 +119,17 @@ impl Suricata {
         let events = fs::read_to_string(place.join("eve.json")).unwrap();
         events.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+fn write_trace(path: &Path, frames: &[(u64, &[u8])]) {
+    let format = Format::Pcap(Endian::Little, Resolution::Micro);
+    let mut writer = Writer::new(fs::File::create(path).unwrap(), format).unwrap();
+    for &(timestamp_ns, data) in frames {
+        let original_len = data.len() as u32;
+        let record = Record { timestamp_ns, original_len, link_type: LINK_ETHERNET, data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish().unwrap();
 }
 
 const CONFIG: &str = r#"%YAML 1.1

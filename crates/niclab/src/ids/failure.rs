@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use niclab_ids::ConfigError;
 use niclab_ids::partition::PartitionError;
 use niclab_ids::rule::RuleError;
+use niclab_ids::run::{EngineError, RunError};
 
+use crate::failure::STOPPED;
 use crate::output::one_line;
 
 /// Why rules cannot be divided.
@@ -49,6 +51,27 @@ pub enum IdsFailure {
     /// The rules cannot be divided.
     #[error("{}", of_partition(.0))]
     Partition(PartitionError),
+    /// A trace on a card of several cores.
+    #[error("--card-cores: give one core: a trace is read by one")]
+    TraceCores,
+    /// No configuration of Suricata.
+    #[error(
+        "Suricata needs a configuration: give --config FILE; its package brings \
+         /etc/suricata/suricata.yaml"
+    )]
+    NoConfig,
+    /// No Suricata.
+    #[error(
+        "not supported: Suricata is not on the path: install it (apt install suricata), or give \
+         --suricata PROGRAM"
+    )]
+    NoSuricata,
+    /// It was stopped before any packet came.
+    #[error("stopped before the engines were ready; nothing was written")]
+    Stopped,
+    /// The engines or their card.
+    #[error("{}", of_run(.0))]
+    Run(RunError),
 }
 
 /// The library names a field, the command line a flag.
@@ -60,11 +83,33 @@ fn of_partition(error: &PartitionError) -> String {
     }
 }
 
+/// The same of a run.
+fn of_run(error: &RunError) -> String {
+    match error {
+        RunError::Engine { error: EngineError::Program { program, source }, .. } => {
+            let program = one_line(&program.display().to_string());
+            format!("--suricata {program}: it cannot be started: {source}")
+        }
+        RunError::Engine { error: EngineError::Config(reason), .. } => {
+            format!("--config: {}", one_line(reason))
+        }
+        error => one_line(&error.to_string()),
+    }
+}
+
 impl IdsFailure {
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
-            IdsFailure::Partition(PartitionError::Cores(_)) => 2,
+            IdsFailure::Partition(PartitionError::Cores(_)) | IdsFailure::TraceCores => 2,
+            IdsFailure::NoSuricata => 5,
+            IdsFailure::Stopped => STOPPED as u8,
+            IdsFailure::Run(RunError::File { .. }) => 4,
+            IdsFailure::Run(RunError::Engine { error, .. }) => match error {
+                EngineError::Program { .. } => 5,
+                EngineError::Ended(_) | EngineError::Command { .. } => 9,
+                _ => 3,
+            },
             _ => 3,
         }
     }

@@ -18,6 +18,7 @@ mod echo;
 mod fleet;
 mod foreign;
 mod ids;
+mod ids_run;
 mod interrupted;
 mod json;
 mod killed;

@@ -66,7 +66,7 @@ echo 'flow create 0 ingress pattern eth / end actions none / end' >wrong
 "$NICLAB" nic --port tap:nic9 --rules wrong; echo "wrong rules: $?"
 "$NICLAB" nic --port tap:nic9 --cores 4000; echo "no core: $?"
 "$NICLAB" nic --port tap:nic9 --cores 0,0; echo "core twice: $?"
-"$NICLAB" nic --port tap:nic7 --port tap:nic8 --port tap:nic9; echo "three ports: $?"
+"$NICLAB" nic --port tap:nic7 --port tap:nic8 --port tap:nic9 --seconds 1; echo "three ports: $?"
 ctl stop
 ends stopped
 ctl counters; echo "no card: $?"
@@ -141,8 +141,8 @@ const SAID: &[&str] = &[
     "core 4000",
     "no core: 3",
     "core twice: 3",
-    "3 ports: give one, or pairs",
-    "three ports: 2",
+    "port 2 tap:nic9",
+    "three ports: 0",
     "the card ends",
     "stopped: 0, 0 sockets, 0 interfaces",
     "no card: 9",

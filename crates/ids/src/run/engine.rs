@@ -1,0 +1,394 @@
+//! One Suricata: started, watched, started again when it dies, given other rules.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::SyncSender;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::child;
+use super::command_socket::ask;
+use super::error::EngineError;
+use super::pipe::Pipe;
+use super::settings::{CONFIG, Input, LOG, SOCKET};
+
+/// The line of its log by which Suricata says that it takes packets.
+const STARTED: &str = "Engine started";
+
+/// Bytes of the log that are looked at, from its end.
+const LOG_LEN_MAX: u64 = 64 << 10;
+
+/// Bytes of an event, at most; a longer one is dropped.
+const EVENT_LEN_MAX: u64 = 16 << 20;
+
+/// The pause before an engine that died is started again. It doubles with each death, up to the
+/// second value, and begins anew when an engine has lived that long.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How long an engine may take to read other rules: 50,000 take some ten seconds.
+const RELOAD: Duration = Duration::from_secs(600);
+
+/// How long an engine may take for other commands.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long an engine may take to end; then it is killed.
+pub(super) const END: Duration = Duration::from_secs(60);
+
+/// What an engine wrote.
+pub(super) struct Output {
+    /// The engine.
+    pub(super) engine: usize,
+    /// A line without its end.
+    pub(super) line: Vec<u8>,
+    /// Whether the engine wrote all of it.
+    pub(super) is_whole: bool,
+}
+
+/// What an engine is started with.
+pub(super) struct EngineSettings {
+    /// Its number.
+    pub(super) number: usize,
+    /// Its CPU.
+    pub(super) cpu: u32,
+    /// The program.
+    pub(super) program: PathBuf,
+    /// Its directory.
+    pub(super) directory: PathBuf,
+    /// How it gets packets.
+    pub(super) input: Input,
+    /// The way of the card to it, for [`Input::Pipe`].
+    pub(super) pipe: Option<Pipe>,
+}
+
+/// A Suricata, or the next one if it died.
+pub(super) struct Engine {
+    settings: EngineSettings,
+    output: SyncSender<Output>,
+    state: State,
+    pause: Duration,
+    /// The generation of rules in its directory, the one when it was started, and the one that it
+    /// has.
+    written: u64,
+    launched: u64,
+    loaded: u64,
+    reload: Option<(u64, JoinHandle<Result<(), EngineError>>)>,
+    /// How often it died.
+    pub(super) deaths: u64,
+}
+
+enum State {
+    Running {
+        child: Child,
+        reader: JoinHandle<()>,
+        since: Instant,
+        is_ready: bool,
+    },
+    /// It is started again at this time.
+    Dead {
+        until: Instant,
+    },
+    /// It has read all packets and ended.
+    Ended,
+}
+
+/// What happened to an engine.
+#[derive(Debug)]
+pub(super) enum EngineChange {
+    /// It takes packets; whether it died before.
+    Ready { is_restart: bool },
+    /// It died.
+    Died(EngineError),
+    /// It does not take other rules.
+    Refused(EngineError),
+}
+
+impl Engine {
+    /// Starts one. Its configuration and its rules are in its directory.
+    ///
+    /// # Errors
+    /// [`EngineError::Program`].
+    pub(super) fn start(
+        settings: EngineSettings,
+        output: SyncSender<Output>,
+    ) -> Result<Engine, EngineError> {
+        let (state, pause) = (State::Ended, PAUSES.0);
+        let mut engine = Engine {
+            settings,
+            output,
+            state,
+            pause,
+            written: 0,
+            launched: 0,
+            loaded: 0,
+            reload: None,
+            deaths: 0,
+        };
+        engine.launch()?;
+        Ok(engine)
+    }
+
+    fn launch(&mut self) -> Result<(), EngineError> {
+        let EngineSettings { number, cpu, program, directory, input, pipe } = &self.settings;
+        let failed = |source| EngineError::Program { program: program.clone(), source };
+        // The last one may have left it.
+        let _ = fs::remove_file(directory.join(SOCKET));
+        let _ = fs::remove_file(directory.join(LOG));
+        let mut command = Command::new(program);
+        command.current_dir(directory).args(["-c", CONFIG, "-l", "."]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(File::create(directory.join("stderr.log")).map_err(failed)?);
+        match (input, pipe) {
+            (Input::Tap(name), _) => {
+                command.arg(format!("--af-packet={name}")).args(["--runmode", "workers"]);
+            }
+            (Input::Pipe, pipe) => {
+                command.args(["-r", "/dev/stdin", "--runmode", "single"]);
+                let reader = pipe.as_ref().map(Pipe::make).transpose().map_err(failed)?;
+                command.stdin(reader.map_or(Stdio::null(), Stdio::from));
+            }
+        }
+        let mut child = child::spawn(&mut command, *cpu).map_err(failed)?;
+        let (number, to) = (*number, self.output.clone());
+        let stdout = child.stdout.take();
+        let read = move || stdout.into_iter().for_each(|stdout| read_all(number, stdout, &to));
+        let reader = thread::Builder::new().name(format!("events-{number}")).spawn(read);
+        let reader = reader.map_err(failed)?;
+        self.state = State::Running { child, reader, since: Instant::now(), is_ready: false };
+        self.launched = self.written;
+        Ok(())
+    }
+
+    /// Looks after it: says what happened to it since the last time, and starts it again.
+    pub(super) fn look(&mut self) -> Option<EngineChange> {
+        if let Some(change) = self.look_at_reload() {
+            return Some(change);
+        }
+        let directory = &self.settings.directory;
+        match &mut self.state {
+            State::Ended => None,
+            State::Dead { until } if Instant::now() < *until => None,
+            State::Dead { .. } => match self.launch() {
+                Ok(()) => None,
+                Err(error) => Some(self.died(error)),
+            },
+            State::Running { child, since, is_ready, .. } => match child.try_wait() {
+                Ok(None) if !*is_ready && has_started(directory) => {
+                    *is_ready = true;
+                    self.loaded = self.launched;
+                    if self.written > self.launched {
+                        self.reload(self.written);
+                    }
+                    Some(EngineChange::Ready { is_restart: self.deaths > 0 })
+                }
+                Ok(None) => {
+                    if since.elapsed() > PAUSES.1 {
+                        self.pause = PAUSES.0;
+                    }
+                    None
+                }
+                Ok(Some(status)) if status.success() && self.settings.input == Input::Pipe => {
+                    self.state = State::Ended;
+                    None
+                }
+                Ok(Some(status)) => {
+                    let error = EngineError::Ended(last_words(directory, status));
+                    Some(self.died(error))
+                }
+                Err(source) => Some(self.died(EngineError::Command { command: "waitpid", source })),
+            },
+        }
+    }
+
+    fn died(&mut self, error: EngineError) -> EngineChange {
+        self.state = State::Dead { until: Instant::now() + self.pause };
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        self.deaths += 1;
+        EngineChange::Died(error)
+    }
+
+    /// Whether it takes packets.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Running { is_ready: true, .. })
+    }
+
+    /// Whether it has read all packets and ended.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// Refuses rules that it has not taken.
+    ///
+    /// # Errors
+    /// [`EngineError::Rules`], [`EngineError::Command`].
+    pub(super) fn check_rules(&self) -> Result<(), EngineError> {
+        check_rules(&self.settings.directory)
+    }
+
+    /// Gives it rules of a generation, which have been written into its directory. It reads them
+    /// while it goes on; [`Engine::has_loaded`] says when it has them.
+    pub(super) fn reload(&mut self, generation: u64) {
+        self.written = generation;
+        if !self.is_ready() || self.reload.is_some() {
+            // It reads them when it starts, or when it has read those before.
+            return;
+        }
+        let directory = self.settings.directory.clone();
+        let reload = move || {
+            let answer = ask(&directory, "reload-rules", RELOAD);
+            answer.map_err(|source| EngineError::Command { command: "reload-rules", source })?;
+            check_rules(&directory)
+        };
+        self.reload = Some((generation, thread::spawn(reload)));
+    }
+
+    fn look_at_reload(&mut self) -> Option<EngineChange> {
+        let (generation, reload) = self.reload.take_if(|(_, reload)| reload.is_finished())?;
+        let result = reload.join().unwrap_or_else(|_| {
+            let source = io::Error::other("a fault of niclab");
+            Err(EngineError::Command { command: "reload-rules", source })
+        });
+        let change = match result {
+            Ok(()) => {
+                self.loaded = generation;
+                None
+            }
+            // It reads the rules of its directory when it starts again.
+            Err(EngineError::Command { .. }) if !self.is_alive() => None,
+            Err(error) => Some(EngineChange::Refused(error)),
+        };
+        if self.written > generation {
+            self.reload(self.written);
+        }
+        change
+    }
+
+    /// Whether it has the rules of a generation, or later ones.
+    pub(super) fn has_loaded(&self, generation: u64) -> bool {
+        self.has_ended() || (self.loaded >= generation && self.is_ready())
+    }
+
+    fn is_alive(&mut self) -> bool {
+        match &mut self.state {
+            State::Running { child, .. } => matches!(child.try_wait(), Ok(None)),
+            State::Dead { .. } | State::Ended => false,
+        }
+    }
+
+    /// Packets that it has inspected, and that the kernel dropped for want of room, as it says.
+    pub(super) fn counters(&self) -> Option<(u64, u64)> {
+        let answer = ask(&self.settings.directory, "dump-counters", ANSWER).ok()?;
+        let count = |path: &str| answer.pointer(path).and_then(Value::as_u64);
+        Some((count("/decoder/pkts")?, count("/capture/kernel_drops").unwrap_or(0)))
+    }
+
+    /// Its process, if it has one.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match &self.state {
+            State::Running { child, .. } => Some(child.id()),
+            State::Dead { .. } | State::Ended => None,
+        }
+    }
+
+    /// Tells it to end. One that reads a pipe ends with that.
+    pub(super) fn ask_to_end(&self) {
+        if let (Input::Tap(_), Some(pid)) = (&self.settings.input, self.pid())
+            && let Some(pid) = Pid::from_raw(pid as i32)
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Whether its process is gone and all that it wrote was read. Its state says [`State::Ended`]
+    /// then; an engine that died is not started again.
+    pub(super) fn is_gone(&mut self) -> bool {
+        let (is_gone, status) = match &mut self.state {
+            State::Running { child, reader, .. } => match child.try_wait() {
+                Ok(Some(status)) => (reader.is_finished(), Some(status)),
+                _ => (false, None),
+            },
+            State::Dead { .. } | State::Ended => (true, None),
+        };
+        if is_gone {
+            self.deaths += u64::from(status.is_some_and(|status| !status.success()));
+            self.state = State::Ended;
+        }
+        is_gone
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let State::Running { child, .. } = &mut self.state {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_file(self.settings.directory.join(SOCKET));
+    }
+}
+
+/// Sends all lines that an engine writes, until it ends.
+fn read_all(engine: usize, stdout: ChildStdout, to: &SyncSender<Output>) {
+    let mut reader = BufReader::with_capacity(1 << 16, stdout);
+    loop {
+        let mut line = Vec::new();
+        let read = reader.by_ref().take(EVENT_LEN_MAX).read_until(b'\n', &mut line);
+        if !matches!(read, Ok(len) if len > 0) {
+            return;
+        }
+        let is_whole = line.pop_if(|last| *last == b'\n').is_some();
+        // Nobody listens any more.
+        if to.send(Output { engine, line, is_whole }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Refuses rules that an engine has not taken.
+fn check_rules(directory: &Path) -> Result<(), EngineError> {
+    let command = "ruleset-failed-rules";
+    let answer = ask(directory, command, ANSWER);
+    let answer = answer.map_err(|source| EngineError::Command { command, source })?;
+    let failed = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(first) = failed.first() else { return Ok(()) };
+    let text = |key: &str| first.get(key).and_then(Value::as_str).unwrap_or_default();
+    let first = format!("{} ({})", text("rule"), text("error"));
+    Err(EngineError::Rules { count: failed.len(), first })
+}
+
+/// The last lines of a file.
+fn tail(path: &Path) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        io::Seek::seek(&mut file, io::SeekFrom::Start(len.saturating_sub(LOG_LEN_MAX)))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_LEN_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
+fn has_started(directory: &Path) -> bool {
+    tail(&directory.join(LOG)).contains(STARTED)
+}
+
+/// How a process ended, and the last line in which it speaks of an error.
+fn last_words(directory: &Path, status: ExitStatus) -> String {
+    let end = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    };
+    let said = tail(&directory.join(LOG)) + &tail(&directory.join("stderr.log"));
+    let of_error = |line: &&str| line.contains("Error") || line.contains("error");
+    match said.lines().rfind(of_error).or_else(|| said.lines().next_back()) {
+        Some(line) => format!("{end}; {}", line.trim()),
+        None => end,
+    }
+}

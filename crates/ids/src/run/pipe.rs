@@ -1,0 +1,209 @@
+//! A port that gives the frames that leave by it to an engine, as a trace in a pipe.
+//!
+//! The card waits for a slow engine, so none of its frames is lost. If the engine ends, the port is
+//! gone until the next engine has made another pipe.
+
+use std::fmt;
+use std::io::{self, PipeReader, Write};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use niclab_card::{PortError, PortName, PortSource};
+use niclab_nic::memory::Region;
+use niclab_packet::trace::{Endian, Format, Resolution, Writer};
+use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, write};
+use rustix::pipe::fcntl_setpipe_size;
+
+/// How long the card waits for an engine before it looks whether the run is over.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Bytes that a pipe holds.
+const PIPE_LEN: usize = 1 << 20;
+
+/// The first frame of each pipe: an ARP probe for no address (RFC 5227, section 1.1). Suricata
+/// waits for a frame before it says that it has started. Whatever it reports of its first frame
+/// does not count.
+const FIRST_FRAME: [u8; 42] = [
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0, 0x08, 0x06, // Ethernet
+    0, 1, 0x08, 0, 6, 4, 0, 1, // a request for IPv4
+    2, 0, 0, 0, 0, 0, 0, 0, 0, 0, // by this address, which has none of IP
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+/// The time of day, nanoseconds since 1970.
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+/// A port of the card of a run.
+#[derive(Clone, Debug)]
+pub(super) enum RunPort {
+    /// A port as others have it.
+    Named(PortName),
+    /// The way to an engine.
+    Pipe(Pipe),
+}
+
+/// The way to an engine, for all its pipes one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pipe {
+    engine: usize,
+    next: Arc<Mutex<Option<OwnedFd>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Pipe {
+    pub(super) fn new(engine: usize) -> Pipe {
+        Pipe { engine, ..Pipe::default() }
+    }
+
+    /// Makes the pipe of the next engine: the card gets the writing end, the caller the other one.
+    /// The head of a trace and [`FIRST_FRAME`] wait there.
+    pub(super) fn make(&self) -> io::Result<PipeReader> {
+        let (reader, mut writer) = io::pipe()?;
+        let head = Writer::new(Vec::new(), Format::Pcap(Endian::Little, Resolution::Nano));
+        let mut start = head.and_then(Writer::finish).map_err(io::Error::other)?;
+        push_record(&mut start, now_ns(), &FIRST_FRAME);
+        writer.write_all(&start)?;
+        // A system may allow less.
+        let _ = fcntl_setpipe_size(&writer, PIPE_LEN);
+        ioctl_fionbio(&writer, true)?;
+        *self.next() = Some(writer.into());
+        Ok(reader)
+    }
+
+    /// Has the card wait for this engine no longer.
+    pub(super) fn give_up(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for RunPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunPort::Named(name) => name.fmt(f),
+            RunPort::Pipe(pipe) => write!(f, "engine:{}", pipe.engine),
+        }
+    }
+}
+
+impl PortSource for RunPort {
+    fn queue_pair_frames(&self) -> usize {
+        match self {
+            RunPort::Named(name) => name.queue_pair_frames(),
+            RunPort::Pipe(_) => 0,
+        }
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
+        let pipe = match self {
+            RunPort::Named(name) => return name.open(count, region),
+            RunPort::Pipe(pipe) => pipe,
+        };
+        if count != 1 {
+            return Err(PortError::QueuePairs { name: self.to_string(), count, most: 1 });
+        }
+        let Some(end) = pipe.next().take() else {
+            return Err(PortError::Ended { reason: "the engine is not there yet".to_owned() });
+        };
+        let (region, is_over) = (Arc::clone(region), Arc::clone(&pipe.is_over));
+        let (waiting, counters) = Default::default();
+        Ok(vec![Box::new(PipeQueuePair { region, end, is_over, waiting, counters })])
+    }
+
+    fn can_reopen(&self) -> bool {
+        match self {
+            RunPort::Named(name) => name.can_reopen(),
+            RunPort::Pipe(_) => true,
+        }
+    }
+
+    fn is_output_only(&self) -> bool {
+        matches!(self, RunPort::Pipe(_))
+    }
+}
+
+/// The queue pair of such a port. No frame ever comes by it.
+struct PipeQueuePair {
+    region: Arc<Region>,
+    end: OwnedFd,
+    is_over: Arc<AtomicBool>,
+    /// Bytes that are to be written.
+    waiting: Vec<u8>,
+    counters: QueuePairCounters,
+}
+
+impl PipeQueuePair {
+    /// Writes all that waits, however long the engine takes.
+    fn write_all(&mut self) -> io::Result<()> {
+        let mut rest = &self.waiting[..];
+        while !rest.is_empty() {
+            match write(&self.end, rest) {
+                Ok(len) => rest = &rest[len..],
+                Err(Errno::AGAIN) if !self.is_over.load(Ordering::Relaxed) => {
+                    let _ = poll(&mut [PollFd::new(&self.end, PollFlags::OUT)], Some(&LOOK));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(io::Error::other("the engine takes no frame")),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+/// Adds a record of a pcap file with times in nanoseconds (draft-ietf-opsawg-pcap, section 5).
+fn push_record(to: &mut Vec<u8>, timestamp_ns: u64, frame: &[u8]) {
+    let (seconds, rest) = (timestamp_ns / 1_000_000_000, timestamp_ns % 1_000_000_000);
+    for field in [seconds as u32, rest as u32, frame.len() as u32, frame.len() as u32] {
+        to.extend(field.to_le_bytes());
+    }
+    to.extend(frame);
+}
+
+impl QueuePair for PipeQueuePair {
+    fn receive(&mut self, _pool: &mut FramePool, _into: &mut Burst) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
+        if burst.is_empty() {
+            return Ok(());
+        }
+        let now_ns = now_ns();
+        let (mut frames, mut bytes) = (0, 0);
+        for desc in &*burst {
+            let frame = self.region.frame(desc);
+            push_record(&mut self.waiting, now_ns, frame);
+            (frames, bytes) = (frames + 1, bytes + frame.len() as u64);
+        }
+        self.write_all()?;
+        burst.drain(..).for_each(|desc| pool.give(desc));
+        self.counters.tx_frames += frames;
+        self.counters.tx_bytes += bytes;
+        Ok(())
+    }
+
+    fn is_ended(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> QueuePairCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, _pool: &mut FramePool) -> io::Result<QueuePairCounters> {
+        Ok(self.counters)
+    }
+}
