@@ -456,6 +456,24 @@ want_fleet_tools() {
     return "$status"
 }
 
+have_jdk() { [ "$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')" -ge 17 ] 2>/dev/null; }
+
+# Apache Storm, the peer of the analytics: a JDK, Maven, and Storm itself from Maven Central.
+want_storm() {
+    local packages=()
+    have_jdk || packages+=(default-jdk-headless)
+    have mvn || packages+=(maven)
+    install_packages optional "Apache Storm" "${packages[@]}" || return 1
+    if ! have_jdk; then
+        say "Java 17 or newer is needed for Apache Storm, and javac is older; going on without"
+        return 1
+    fi
+    benches/peers/storm/build OUT="$target/peers" || {
+        say "going on without Apache Storm"
+        return 1
+    }
+}
+
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.
 want_chromium() {
     if have_chromium || ! on_debian; then return 0; fi

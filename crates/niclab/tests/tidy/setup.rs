@@ -172,6 +172,19 @@ fn a_service_that_a_package_brings_is_turned_off_and_others_are_left_alone() {
 }
 
 #[test]
+fn an_old_java_is_reported_and_builds_nothing() {
+    let machine = Machine::new();
+    machine.program("javac", "echo 'javac 11.0.2'\n");
+    machine.program("mvn", "");
+    let (said, calls) = machine.does("! want_storm");
+    assert!(said.contains("Java 17 or newer is needed"), "{said}");
+    let is_install = |call: &&String| call.starts_with("apt-get install");
+    let installs: Vec<_> = calls.iter().filter(is_install).collect();
+    assert!(matches!(&installs[..], [one] if one.contains(" default-jdk-headless ")), "{calls:#?}");
+    assert!(!calls.iter().any(|call| call.starts_with("mvn")), "{calls:#?}");
+}
+
+#[test]
 fn the_function_is_pinned_by_hash_with_all_that_it_needs() {
     let pins = fs::read_to_string(root().join("scripts/function.txt")).unwrap();
     let text = pins.replace("\\\n", " ");
