@@ -17,7 +17,7 @@ final class Figures {
         }
     }
 
-    /** The last line of a run. Tuples of the interval, except {@code total_…}: of the whole run. */
+    /** The last line of a run. Tuples of the interval, except {@code total_...}: of the whole run. */
     String since(Figures begin, Run run) {
         ObjectNode line = new ObjectMapper().createObjectNode();
         line.put("storm_version", VersionInfo.getVersion());

@@ -46,6 +46,7 @@ final class Zipf {
 
     private double inverse(double area) {
         double power = Math.max(-1, (1 - exponent) * area);
-        return Math.exp(area * (Math.abs(power) < 1e-8 ? 1 - power / 2 : Math.log1p(power) / power));
+        double factor = Math.abs(power) < 1e-8 ? 1 - power / 2 : Math.log1p(power) / power;
+        return Math.exp(area * factor);
     }
 }
