@@ -232,6 +232,20 @@ fn every_generated_tuple_is_counted_and_the_figures_agree() {
     assert!((number("acker_cpu_share") - share).abs() < 1e-9, "{figures}");
 }
 
+/// Where queues are full, Storm may keep the end of a batch until more tuples follow.
+#[test]
+fn a_run_with_batches_and_full_queues_ends() {
+    let Some(storm) = Storm::find("a_run_with_batches_and_full_queues_ends") else { return };
+    let arguments = "--ackers 0 --batch 100 --keys 1 --warm-up-s 1 --duration-s 2";
+    let (windows, figures) = storm.run(&arguments.split(' ').collect::<Vec<_>>());
+    // A million tuples in a second of event time.
+    let offered = figures["total_offered_tuples"].as_u64().unwrap();
+    let first = windows[0]["top"][0]["count"].as_u64();
+    assert_eq!(first, Some(offered.min(10_000_000)), "{figures}");
+    let last = windows[windows.len() - 1]["top"][0]["count"].as_u64();
+    assert_eq!(last, Some((offered - 1) % 1_000_000 + 1), "{figures}");
+}
+
 #[test]
 fn a_run_that_is_interrupted_leaves_nothing_behind() {
     const TEST: &str = "a_run_that_is_interrupted_leaves_nothing_behind";

@@ -16,6 +16,8 @@ import org.apache.storm.tuple.Values;
 final class TupleSpout extends BaseRichSpout {
     private static final long serialVersionUID = 1L;
 
+    private static final long END_AGAIN_NS = 100_000_000;
+
     private transient Run run;
     private transient SpoutOutputCollector collector;
     private transient TupleSource tuples;
@@ -29,6 +31,7 @@ final class TupleSpout extends BaseRichSpout {
     private long outstanding;
     private boolean hasMore = true;
     private boolean hasEnded;
+    private long endedAtNs;
 
     /** A report of progress: source and nanoseconds. Another class tells it from a tuple. */
     private static final class Report extends Values {
@@ -74,13 +77,22 @@ final class TupleSpout extends BaseRichSpout {
         send(tuple.values());
     }
 
-    /** Reports the end, once nothing is under way that would come after it. */
+    /**
+     * Reports the end, once nothing is under way that would come after it, and again until the run
+     * is complete. Storm 2.8.3 may keep the end of a batch until another tuple follows: if a queue
+     * is full, {@code JCQueue.BatchInserter.flush} is done with a part of the batch.
+     */
     private void end() {
-        if (!hasEnded && outstanding == 0) {
+        long nowNs = System.nanoTime();
+        if (outstanding > 0 || hasEnded && nowNs - endedAtNs < END_AGAIN_NS) {
+            return;
+        }
+        if (!hasEnded) {
             hasEnded = true;
             run.exhaust();
-            send(new Report(index, Windows.END));
         }
+        endedAtNs = nowNs;
+        send(new Report(index, Windows.END));
     }
 
     private void send(Values values) {
