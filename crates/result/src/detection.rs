@@ -59,6 +59,10 @@ pub struct DetectionEngine {
     pub damaged_events: u64,
     /// How often it died and was started again.
     pub deaths: u64,
+    /// Its time on CPUs since it was ready for packets, seconds.
+    pub cpu_seconds: f64,
+    /// The most memory that it had at a time, bytes.
+    pub resident_bytes: u64,
 }
 
 /// The alerts of a rule.

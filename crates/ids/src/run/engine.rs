@@ -17,6 +17,7 @@ use super::command_socket::ask;
 use super::error::EngineError;
 use super::pipe::Pipe;
 use super::settings::{CONFIG, Input, LOG, SOCKET};
+use super::usage::Usage;
 
 /// The line of its log by which Suricata says that it takes packets.
 const STARTED: &str = "Engine started";
@@ -80,6 +81,9 @@ pub(super) struct Engine {
     reload: Option<(u64, JoinHandle<Result<(), EngineError>>)>,
     /// How often it died.
     pub(super) deaths: u64,
+    /// What those before have used, and this one at the last look.
+    used: Usage,
+    uses: Usage,
 }
 
 enum State {
@@ -87,12 +91,11 @@ enum State {
         child: Child,
         reader: JoinHandle<()>,
         since: Instant,
-        is_ready: bool,
+        /// What it had used when it was ready.
+        start: Option<Usage>,
     },
     /// It is started again at this time.
-    Dead {
-        until: Instant,
-    },
+    Dead { until: Instant },
     /// It has read all packets and ended.
     Ended,
 }
@@ -128,6 +131,8 @@ impl Engine {
             loaded: 0,
             reload: None,
             deaths: 0,
+            used: Usage::default(),
+            uses: Usage::default(),
         };
         engine.launch()?;
         Ok(engine)
@@ -159,7 +164,7 @@ impl Engine {
         let read = move || stdout.into_iter().for_each(|stdout| read_all(number, stdout, &to));
         let reader = thread::Builder::new().name(format!("events-{number}")).spawn(read);
         let reader = reader.map_err(failed)?;
-        self.state = State::Running { child, reader, since: Instant::now(), is_ready: false };
+        self.state = State::Running { child, reader, since: Instant::now(), start: None };
         self.launched = self.written;
         Ok(())
     }
@@ -169,6 +174,7 @@ impl Engine {
         if let Some(change) = self.look_at_reload() {
             return Some(change);
         }
+        self.look_at_usage();
         let directory = &self.settings.directory;
         match &mut self.state {
             State::Ended => None,
@@ -177,9 +183,9 @@ impl Engine {
                 Ok(()) => None,
                 Err(error) => Some(self.died(error)),
             },
-            State::Running { child, since, is_ready, .. } => match child.try_wait() {
-                Ok(None) if !*is_ready && has_started(directory) => {
-                    *is_ready = true;
+            State::Running { child, since, start, .. } => match child.try_wait() {
+                Ok(None) if start.is_none() && has_started(directory) => {
+                    *start = Some(Usage::read(child.id()).unwrap_or_default());
                     self.loaded = self.launched;
                     if self.written > self.launched {
                         self.reload(self.written);
@@ -205,7 +211,23 @@ impl Engine {
         }
     }
 
+    /// Reads what it has used. One that has ended counts as long as nobody has waited for it.
+    fn look_at_usage(&mut self) {
+        if let State::Running { child, start: Some(start), .. } = &self.state
+            && let Some(now) = Usage::read(child.id())
+        {
+            let resident_bytes = self.uses.resident_bytes.max(now.resident_bytes);
+            self.uses = Usage { resident_bytes, ..now.since(*start) };
+        }
+    }
+
+    /// What it has used since it was ready, all that died included.
+    pub(super) fn usage(&self) -> Usage {
+        self.used.and(self.uses)
+    }
+
     fn died(&mut self, error: EngineError) -> EngineChange {
+        self.used = self.used.and(std::mem::take(&mut self.uses));
         self.state = State::Dead { until: Instant::now() + self.pause };
         self.pause = (self.pause * 2).min(PAUSES.1);
         self.deaths += 1;
@@ -214,7 +236,7 @@ impl Engine {
 
     /// Whether it takes packets.
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Running { is_ready: true, .. })
+        matches!(self.state, State::Running { start: Some(_), .. })
     }
 
     /// Whether it has read all packets and ended.
@@ -307,6 +329,7 @@ impl Engine {
     /// Whether its process is gone and all that it wrote was read. Its state says [`State::Ended`]
     /// then; an engine that died is not started again.
     pub(super) fn is_gone(&mut self) -> bool {
+        self.look_at_usage();
         let (is_gone, status) = match &mut self.state {
             State::Running { child, reader, .. } => match child.try_wait() {
                 Ok(Some(status)) => (reader.is_finished(), Some(status)),

@@ -22,6 +22,7 @@ mod pipe;
 mod settings;
 mod setup;
 mod start;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -120,6 +121,10 @@ pub struct EngineResult {
     pub events: EventCounters,
     /// How often it died.
     pub deaths: u64,
+    /// Time on CPUs since it was ready for packets.
+    pub cpu: Duration,
+    /// The most memory that it had at a time, bytes.
+    pub resident_bytes: u64,
 }
 
 /// The result of a run.
@@ -372,7 +377,8 @@ impl IdsRun {
             self.take_events(Instant::now() + LOOK);
             self.write_events(false);
         }
-        let deaths: Vec<u64> = self.engines.iter().map(|engine| engine.deaths).collect();
+        let ends: Vec<_> =
+            self.engines.iter().map(|engine| (engine.deaths, engine.usage())).collect();
         self.engines.clear();
         while let Ok(Output { engine, line, is_whole }) = self.output.try_recv() {
             self.merge.take(engine, line, is_whole, Instant::now());
@@ -393,7 +399,9 @@ impl IdsRun {
                 packets_dropped: port.map_or(0, |port| port.tx_dropped),
                 packets_missed: asked[number].map_or(0, |(_, missed)| missed),
                 events: *events,
-                deaths: deaths[number],
+                deaths: ends[number].0,
+                cpu: ends[number].1.cpu,
+                resident_bytes: ends[number].1.resident_bytes,
             }
         };
         let result = RunResult {

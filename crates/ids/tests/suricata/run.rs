@@ -241,6 +241,7 @@ fn an_engine_that_dies_is_started_again() {
     });
     assert_eq!(happened, ["died", "ready"]);
     assert_eq!(result.engines[1].deaths, 1);
+    assert!(result.engines.iter().all(|engine| engine.resident_bytes > 10_000_000));
     assert!(result.engines[1].packets_dropped > 0, "while it was not there");
     let numbers = |port: u64| -> Vec<u64> {
         let of = events(&place.join("out"));

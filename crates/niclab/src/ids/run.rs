@@ -223,6 +223,8 @@ fn document(
         double_events: of.events.doubles,
         damaged_events: of.events.damaged,
         deaths: of.deaths,
+        cpu_seconds: of.cpu.as_secs_f64(),
+        resident_bytes: of.resident_bytes,
     };
     let alerts = result.alerts.iter();
     DetectionDocument {
@@ -243,12 +245,17 @@ fn document(
 fn print(document: &DetectionDocument) -> Result<(), Failure> {
     let (out, width) = (&mut stdout(), tables::width());
     writeln!(out, "{}", tables::wrapped(&document.lead(), width))?;
-    let columns = ["engine", "CPU", "packets", "lost", "alerts", "other events", "deaths"];
+    let columns =
+        ["engine", "CPU", "packets", "lost", "alerts", "events", "deaths", "time", "memory"];
     let row = |(at, of): (usize, &DetectionEngine)| {
         let lost = of.packets_dropped + of.packets_missed;
-        let counts = [of.packets, lost, of.alerts, of.other_events, of.deaths];
-        let start = [at.to_string(), of.cpu.to_string()];
-        start.into_iter().chain(counts.map(|count| count.to_string())).collect()
+        let events = of.alerts + of.other_events;
+        let start = [at as u64, u64::from(of.cpu), of.packets, lost, of.alerts, events, of.deaths];
+        let used = [
+            format!("{:.1} s", of.cpu_seconds),
+            format!("{:.0} MB", of.resident_bytes as f64 / 1e6),
+        ];
+        start.into_iter().map(|count| count.to_string()).chain(used).collect()
     };
     let rows = document.engines.iter().enumerate().map(row).collect();
     Grid { columns: columns.map(str::to_owned).to_vec(), rows }.print(width, out)?;
