@@ -107,8 +107,8 @@ pub(super) enum EngineChange {
     Ready { is_restart: bool },
     /// It died.
     Died(EngineError),
-    /// It does not take other rules.
-    Refused(EngineError),
+    /// It does not take the rules of this generation.
+    Refused { generation: u64, error: EngineError },
 }
 
 impl Engine {
@@ -282,7 +282,7 @@ impl Engine {
             }
             // It reads the rules of its directory when it starts again.
             Err(EngineError::Command { .. }) if !self.is_alive() => None,
-            Err(error) => Some(EngineChange::Refused(error)),
+            Err(error) => Some(EngineChange::Refused { generation, error }),
         };
         if self.written > generation {
             self.reload(self.written);

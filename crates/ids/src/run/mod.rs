@@ -236,10 +236,14 @@ impl IdsRun {
                 Some(EngineChange::Died(error)) => {
                     self.events.push(RunEvent::Died { engine, error });
                 }
-                Some(EngineChange::Refused(error)) => {
+                // Another engine may have refused the same rules before.
+                Some(EngineChange::Refused { generation, error })
+                    if generation == self.generation =>
+                {
                     self.refuse_reload(RunError::Engine { engine, error });
                     break;
                 }
+                Some(EngineChange::Refused { .. }) => {}
                 None => {}
             }
         }
@@ -363,9 +367,8 @@ impl IdsRun {
             true => self.engines.iter().map(Engine::counters).collect(),
             false => vec![None; self.engines.len()],
         };
-        if is_stopped() {
-            self.pipes.iter().for_each(Pipe::give_up);
-        }
+        let patience = if is_stopped() { Duration::ZERO } else { END };
+        self.pipes.iter().for_each(|pipe| pipe.wait_until(Instant::now() + patience));
         let card = self.card.take().map(Card::shut_down);
         self.engines.iter().for_each(Engine::ask_to_end);
         let until = Instant::now() + END;

@@ -6,9 +6,8 @@
 use std::fmt;
 use std::io::{self, PipeReader, Write};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_card::{PortError, PortName, PortSource};
 use niclab_nic::memory::Region;
@@ -55,7 +54,8 @@ pub(super) enum RunPort {
 pub(super) struct Pipe {
     engine: usize,
     next: Arc<Mutex<Option<OwnedFd>>>,
-    is_over: Arc<AtomicBool>,
+    /// When the card stops waiting for the engine, if the run ends.
+    until: Arc<OnceLock<Instant>>,
 }
 
 impl Pipe {
@@ -78,9 +78,9 @@ impl Pipe {
         Ok(reader)
     }
 
-    /// Has the card wait for this engine no longer.
-    pub(super) fn give_up(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    /// Has the card wait for this engine until then and no longer.
+    pub(super) fn wait_until(&self, until: Instant) {
+        let _ = self.until.set(until);
     }
 
     fn next(&self) -> MutexGuard<'_, Option<OwnedFd>> {
@@ -116,9 +116,9 @@ impl PortSource for RunPort {
         let Some(end) = pipe.next().take() else {
             return Err(PortError::Ended { reason: "the engine is not there yet".to_owned() });
         };
-        let (region, is_over) = (Arc::clone(region), Arc::clone(&pipe.is_over));
+        let (region, until) = (Arc::clone(region), Arc::clone(&pipe.until));
         let (waiting, counters) = Default::default();
-        Ok(vec![Box::new(PipeQueuePair { region, end, is_over, waiting, counters })])
+        Ok(vec![Box::new(PipeQueuePair { region, end, until, waiting, counters })])
     }
 
     fn can_reopen(&self) -> bool {
@@ -137,7 +137,7 @@ impl PortSource for RunPort {
 struct PipeQueuePair {
     region: Arc<Region>,
     end: OwnedFd,
-    is_over: Arc<AtomicBool>,
+    until: Arc<OnceLock<Instant>>,
     /// Bytes that are to be written.
     waiting: Vec<u8>,
     counters: QueuePairCounters,
@@ -150,7 +150,9 @@ impl PipeQueuePair {
         while !rest.is_empty() {
             match write(&self.end, rest) {
                 Ok(len) => rest = &rest[len..],
-                Err(Errno::AGAIN) if !self.is_over.load(Ordering::Relaxed) => {
+                Err(Errno::AGAIN)
+                    if self.until.get().is_none_or(|until| Instant::now() < *until) =>
+                {
                     let _ = poll(&mut [PollFd::new(&self.end, PollFlags::OUT)], Some(&LOOK));
                 }
                 Err(Errno::INTR) => {}

@@ -189,8 +189,10 @@ fn rules_that_an_engine_refuses_change_nothing() {
     let config = suricata.config(&place, &timed(&frames), "1", 2);
     let good = "alert udp any any -> any 5001 (content:\"EVIL\"; sid:1;)\n\
                 alert udp any any -> any 5002 (content:\"EVIL\"; sid:2;)\n";
+    // Every engine has the last one.
     let bad = "alert udp any any -> any 5001 (content:\"EVIL\"; sid:1;)\n\
-               alert udp any any -> any 5002 (pcre:\"/(/\"; sid:2;)\n";
+               alert udp any any -> any 5002 (content:\"EVIL\"; sid:2;)\n\
+               alert udp any any -> any any (pcre:\"/(/\"; sid:3;)\n";
     let refused = IdsRun::start(
         suricata.config(&suricata.place.path().join("bad"), &timed(&frames[..1]), "1", 2),
         divided(bad, 2),
@@ -209,7 +211,7 @@ fn rules_that_an_engine_refuses_change_nothing() {
     let result = to_the_end(run, |_, event| match event {
         RunEvent::NotReloaded(error) => {
             refusals += 1;
-            assert!(error.to_string().contains("5002"), "{error}");
+            assert!(error.to_string().contains("sid:3"), "{error}");
         }
         event => panic!("{event:?}"),
     });
