@@ -19,8 +19,8 @@ use crate::card::FRAME_LEN_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Copies that a burst can make, at most: more are not made, and counted. As many as all its frames
-/// for a group of eight ports and their own.
-const COPIES_MAX: usize = 7 * BURST;
+/// for a group of twelve ports.
+const COPIES_MAX: usize = 12 * BURST;
 
 /// Frames that a core has in its hands at most: a burst and its copies.
 pub(crate) const IN_HAND: usize = BURST + COPIES_MAX;

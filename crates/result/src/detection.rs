@@ -32,7 +32,7 @@ pub struct DetectionDocument {
     pub engines: Vec<DetectionEngine>,
     /// Alerts of each rule, by `gid` and `sid`.
     pub alerts: Vec<RuleAlerts>,
-    /// Events that stand behind a later one in `eve.json`.
+    /// Events that are not in the order of their times in `eve.json`.
     pub late_events: u64,
     /// How often other rules took the place of those before.
     pub reloads: u64,
@@ -45,15 +45,16 @@ pub struct DetectionEngine {
     pub cpu: u32,
     /// Packets that the card gave it.
     pub packets: u64,
-    /// Packets for it that the card dropped, because the engine was not there.
+    /// Packets for it that the card dropped, because the engine was not there or too slow.
     pub packets_dropped: u64,
-    /// Packets that the kernel dropped, because the engine was too slow.
-    pub packets_missed: u64,
+    /// Packets that the card gave it and that it did not inspect, because it was too slow or died;
+    /// `None` if the engine did not say how many it inspected.
+    pub packets_missed: Option<u64>,
     /// Its alerts that count.
     pub alerts: u64,
     /// Its other events that count.
     pub other_events: u64,
-    /// Its events that do not count, because another engine reports them.
+    /// Its events that do not count: another engine reports them, or their rule does not hold.
     pub double_events: u64,
     /// Lines that it did not write to their end, or that are no JSON.
     pub damaged_events: u64,
@@ -98,12 +99,13 @@ impl DetectionDocument {
         let counted =
             |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         let alerts = self.alerts.iter().map(|rule| rule.alerts).sum();
-        let lost: u64 =
-            self.engines.iter().map(|of| of.packets_dropped + of.packets_missed).sum::<u64>()
-                + self.packets_missed;
-        let lost = match lost {
-            0 => "None was lost.".to_owned(),
-            lost => format!("{lost} were lost on their way, so alerts may be missing."),
+        let of_engine = |of: &DetectionEngine| of.packets_dropped + of.packets_missed.unwrap_or(0);
+        let lost = self.packets_missed + self.engines.iter().map(of_engine).sum::<u64>();
+        let is_known = self.engines.iter().all(|of| of.packets_missed.is_some());
+        let lost = match (lost, is_known) {
+            (0, true) => "None was lost.".to_owned(),
+            (0, false) => "Not all engines said how many they inspected.".to_owned(),
+            (lost, _) => format!("{lost} were lost on their way, so alerts may be missing."),
         };
         format!(
             "{} in {:.1} s, {} by {}. {lost}",

@@ -15,7 +15,7 @@ use crate::items::ItemCounters;
 use crate::ports::Port;
 
 /// The result of a card that has been shut down.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardResult {
     /// Its counters.
     pub counters: CardCounters,

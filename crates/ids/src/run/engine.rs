@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,12 @@ const RELOAD: Duration = Duration::from_secs(600);
 
 /// How long an engine may take for other commands.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often an engine is asked for its packets: it counts them once a second.
+const ASK: Duration = Duration::from_secs(1);
+
+/// How long the process of an engine may be there after its socket is gone.
+const DYING: Duration = Duration::from_millis(200);
 
 /// How long an engine may take to end; then it is killed.
 pub(super) const END: Duration = Duration::from_secs(60);
@@ -71,7 +77,7 @@ pub(super) struct EngineSettings {
 pub(super) struct Engine {
     settings: EngineSettings,
     output: SyncSender<Output>,
-    state: State,
+    state: EngineState,
     pause: Duration,
     /// The generation of rules in its directory, the one when it was started, and the one that it
     /// has.
@@ -84,9 +90,14 @@ pub(super) struct Engine {
     /// What those before have used, and this one at the last look.
     used: Usage,
     uses: Usage,
+    /// Packets that this one has inspected, as it said, and when it was asked.
+    inspected: Option<u64>,
+    asked: Instant,
+    asking: Option<JoinHandle<Option<u64>>>,
+    has_read_all: bool,
 }
 
-enum State {
+enum EngineState {
     Running {
         child: Child,
         reader: JoinHandle<()>,
@@ -103,8 +114,8 @@ enum State {
 /// What happened to an engine.
 #[derive(Debug)]
 pub(super) enum EngineChange {
-    /// It takes packets; whether it died before.
-    Ready { is_restart: bool },
+    /// It takes packets.
+    Ready,
     /// It died.
     Died(EngineError),
     /// It does not take the rules of this generation.
@@ -120,19 +131,23 @@ impl Engine {
         settings: EngineSettings,
         output: SyncSender<Output>,
     ) -> Result<Engine, EngineError> {
-        let (state, pause) = (State::Ended, PAUSES.0);
+        let (state, pause) = (EngineState::Ended, PAUSES.0);
         let mut engine = Engine {
             settings,
             output,
             state,
             pause,
-            written: 0,
-            launched: 0,
+            written: 1,
+            launched: 1,
             loaded: 0,
             reload: None,
             deaths: 0,
             used: Usage::default(),
             uses: Usage::default(),
+            inspected: None,
+            asked: Instant::now(),
+            asking: None,
+            has_read_all: false,
         };
         engine.launch()?;
         Ok(engine)
@@ -146,6 +161,8 @@ impl Engine {
         let _ = fs::remove_file(directory.join(LOG));
         let mut command = Command::new(program);
         command.current_dir(directory).args(["-c", CONFIG, "-l", "."]);
+        // Ctrl-C is for niclab, which ends it.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(File::create(directory.join("stderr.log")).map_err(failed)?);
         match (input, pipe) {
@@ -163,8 +180,12 @@ impl Engine {
         let stdout = child.stdout.take();
         let read = move || stdout.into_iter().for_each(|stdout| read_all(number, stdout, &to));
         let reader = thread::Builder::new().name(format!("events-{number}")).spawn(read);
-        let reader = reader.map_err(failed)?;
-        self.state = State::Running { child, reader, since: Instant::now(), start: None };
+        let reader = reader.map_err(|error| {
+            let _ = child.kill();
+            let _ = child.wait();
+            failed(error)
+        })?;
+        self.state = EngineState::Running { child, reader, since: Instant::now(), start: None };
         self.launched = self.written;
         Ok(())
     }
@@ -175,31 +196,26 @@ impl Engine {
             return Some(change);
         }
         self.look_at_usage();
+        self.look_at_packets();
         let directory = &self.settings.directory;
         match &mut self.state {
-            State::Ended => None,
-            State::Dead { until } if Instant::now() < *until => None,
-            State::Dead { .. } => match self.launch() {
+            EngineState::Ended => None,
+            EngineState::Dead { until } if Instant::now() < *until => None,
+            EngineState::Dead { .. } => match self.launch() {
                 Ok(()) => None,
                 Err(error) => Some(self.died(error)),
             },
-            State::Running { child, since, start, .. } => match child.try_wait() {
+            EngineState::Running { child, since, start, .. } => match child.try_wait() {
                 Ok(None) if start.is_none() && has_started(directory) => {
                     *start = Some(Usage::read(child.id()).unwrap_or_default());
-                    self.loaded = self.launched;
-                    if self.written > self.launched {
-                        self.reload(self.written);
-                    }
-                    Some(EngineChange::Ready { is_restart: self.deaths > 0 })
+                    self.settings.pipe.iter().for_each(Pipe::publish);
+                    self.ask_for_rules(self.launched, false);
+                    Some(EngineChange::Ready)
                 }
                 Ok(None) => {
                     if since.elapsed() > PAUSES.1 {
                         self.pause = PAUSES.0;
                     }
-                    None
-                }
-                Ok(Some(status)) if status.success() && self.settings.input == Input::Pipe => {
-                    self.state = State::Ended;
                     None
                 }
                 Ok(Some(status)) => {
@@ -213,7 +229,7 @@ impl Engine {
 
     /// Reads what it has used. One that has ended counts as long as nobody has waited for it.
     fn look_at_usage(&mut self) {
-        if let State::Running { child, start: Some(start), .. } = &self.state
+        if let EngineState::Running { child, start: Some(start), .. } = &self.state
             && let Some(now) = Usage::read(child.id())
         {
             let resident_bytes = self.uses.resident_bytes.max(now.resident_bytes);
@@ -228,7 +244,7 @@ impl Engine {
 
     fn died(&mut self, error: EngineError) -> EngineChange {
         self.used = self.used.and(std::mem::take(&mut self.uses));
-        self.state = State::Dead { until: Instant::now() + self.pause };
+        self.state = EngineState::Dead { until: Instant::now() + self.pause };
         self.pause = (self.pause * 2).min(PAUSES.1);
         self.deaths += 1;
         EngineChange::Died(error)
@@ -236,37 +252,31 @@ impl Engine {
 
     /// Whether it takes packets.
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self.state, State::Running { start: Some(_), .. })
-    }
-
-    /// Whether it has read all packets and ended.
-    pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended)
-    }
-
-    /// Refuses rules that it has not taken.
-    ///
-    /// # Errors
-    /// [`EngineError::Rules`], [`EngineError::Command`].
-    pub(super) fn check_rules(&self) -> Result<(), EngineError> {
-        check_rules(&self.settings.directory)
+        matches!(self.state, EngineState::Running { start: Some(_), .. })
     }
 
     /// Gives it rules of a generation, which have been written into its directory. It reads them
     /// while it goes on; [`Engine::has_loaded`] says when it has them.
     pub(super) fn reload(&mut self, generation: u64) {
         self.written = generation;
-        if !self.is_ready() || self.reload.is_some() {
-            // It reads them when it starts, or when it has read those before.
-            return;
+        // Otherwise it reads them when it starts, or when it has read those before.
+        if self.is_ready() && self.reload.is_none() {
+            self.ask_for_rules(generation, true);
         }
+    }
+
+    /// Asks it which rules it refuses; with `loads`, has it load those of its directory before.
+    fn ask_for_rules(&mut self, generation: u64, loads: bool) {
         let directory = self.settings.directory.clone();
-        let reload = move || {
-            let answer = ask(&directory, "reload-rules", RELOAD);
-            answer.map_err(|source| EngineError::Command { command: "reload-rules", source })?;
+        let ask_it = move || {
+            if loads {
+                let command = "reload-rules";
+                let answer = ask(&directory, command, RELOAD);
+                answer.map_err(|source| EngineError::Command { command, source })?;
+            }
             check_rules(&directory)
         };
-        self.reload = Some((generation, thread::spawn(reload)));
+        self.reload = Some((generation, thread::spawn(ask_it)));
     }
 
     fn look_at_reload(&mut self) -> Option<EngineChange> {
@@ -281,7 +291,7 @@ impl Engine {
                 None
             }
             // It reads the rules of its directory when it starts again.
-            Err(EngineError::Command { .. }) if !self.is_alive() => None,
+            Err(EngineError::Command { .. }) if self.is_dying() => None,
             Err(error) => Some(EngineChange::Refused { generation, error }),
         };
         if self.written > generation {
@@ -292,28 +302,59 @@ impl Engine {
 
     /// Whether it has the rules of a generation, or later ones.
     pub(super) fn has_loaded(&self, generation: u64) -> bool {
-        self.has_ended() || (self.loaded >= generation && self.is_ready())
+        self.loaded >= generation && self.is_ready()
     }
 
-    fn is_alive(&mut self) -> bool {
-        match &mut self.state {
-            State::Running { child, .. } => matches!(child.try_wait(), Ok(None)),
-            State::Dead { .. } | State::Ended => false,
+    /// Whether it has ended, or does so now: its socket is gone a little before.
+    fn is_dying(&mut self) -> bool {
+        let EngineState::Running { child, .. } = &mut self.state else { return true };
+        let until = Instant::now() + DYING;
+        loop {
+            match child.try_wait() {
+                Ok(None) if Instant::now() < until => thread::sleep(DYING / 20),
+                Ok(None) => return false,
+                _ => return true,
+            }
         }
     }
 
-    /// Packets that it has inspected, and that the kernel dropped for want of room, as it says.
-    pub(super) fn counters(&self) -> Option<(u64, u64)> {
-        let answer = ask(&self.settings.directory, "dump-counters", ANSWER).ok()?;
-        let count = |path: &str| answer.pointer(path).and_then(Value::as_u64);
-        Some((count("/decoder/pkts")?, count("/capture/kernel_drops").unwrap_or(0)))
+    /// Asks it now and then how many packets it has inspected.
+    fn look_at_packets(&mut self) {
+        if let Some(asking) = self.asking.take_if(|asking| asking.is_finished()) {
+            self.inspected = asking.join().ok().flatten().or(self.inspected);
+        }
+        if self.is_ready() && self.asking.is_none() && self.asked.elapsed() >= ASK {
+            let directory = self.settings.directory.clone();
+            self.asked = Instant::now();
+            self.asking = Some(thread::spawn(move || packets(&directory)));
+        }
+    }
+
+    /// Packets that it has inspected since it was started, as far as it has said.
+    pub(super) fn inspected(&self) -> Option<u64> {
+        // The first frame of a pipe is niclab's.
+        let own = u64::from(self.settings.input == Input::Pipe);
+        self.inspected.map(|count| count.saturating_sub(own))
+    }
+
+    /// The same for one that died, of which nothing will be known any more.
+    pub(super) fn take_inspected(&mut self) -> Option<u64> {
+        let inspected = self.inspected();
+        (self.inspected, self.asking) = (None, None);
+        inspected
+    }
+
+    /// The same at the end of a run in which it was given so many packets: all of them, if it has
+    /// read its pipe to the end.
+    pub(super) fn inspected_at_end(&self, given: u64) -> Option<u64> {
+        if self.has_read_all { Some(given) } else { self.inspected() }
     }
 
     /// Its process, if it has one.
     pub(super) fn pid(&self) -> Option<u32> {
         match &self.state {
-            State::Running { child, .. } => Some(child.id()),
-            State::Dead { .. } | State::Ended => None,
+            EngineState::Running { child, .. } => Some(child.id()),
+            EngineState::Dead { .. } | EngineState::Ended => None,
         }
     }
 
@@ -326,31 +367,40 @@ impl Engine {
         }
     }
 
-    /// Whether its process is gone and all that it wrote was read. Its state says [`State::Ended`]
-    /// then; an engine that died is not started again.
+    /// Whether its process is gone and all that it wrote was read. An engine that died is not
+    /// started again then.
     pub(super) fn is_gone(&mut self) -> bool {
         self.look_at_usage();
         let (is_gone, status) = match &mut self.state {
-            State::Running { child, reader, .. } => match child.try_wait() {
+            EngineState::Running { child, reader, .. } => match child.try_wait() {
                 Ok(Some(status)) => (reader.is_finished(), Some(status)),
                 _ => (false, None),
             },
-            State::Dead { .. } | State::Ended => (true, None),
+            EngineState::Dead { .. } | EngineState::Ended => (true, None),
         };
-        if is_gone {
-            self.deaths += u64::from(status.is_some_and(|status| !status.success()));
-            self.state = State::Ended;
+        if let (true, Some(status)) = (is_gone, status) {
+            self.has_read_all = status.success() && self.settings.input == Input::Pipe;
+            self.deaths += u64::from(!status.success());
+            self.state = EngineState::Ended;
         }
         is_gone
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        if let EngineState::Running { child, .. } = &mut self.state {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.state = EngineState::Ended;
+        let (unused, _) = sync_channel(0);
+        self.output = unused;
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let State::Running { child, .. } = &mut self.state {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill();
         let _ = fs::remove_file(self.settings.directory.join(SOCKET));
     }
 }
@@ -372,6 +422,11 @@ fn read_all(engine: usize, stdout: ChildStdout, to: &SyncSender<Output>) {
     }
 }
 
+/// Packets that an engine has inspected since it was started.
+fn packets(directory: &Path) -> Option<u64> {
+    ask(directory, "dump-counters", ANSWER).ok()?.pointer("/decoder/pkts")?.as_u64()
+}
+
 /// Refuses rules that an engine has not taken.
 fn check_rules(directory: &Path) -> Result<(), EngineError> {
     let command = "ruleset-failed-rules";
@@ -379,9 +434,12 @@ fn check_rules(directory: &Path) -> Result<(), EngineError> {
     let answer = answer.map_err(|source| EngineError::Command { command, source })?;
     let failed = answer.as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(first) = failed.first() else { return Ok(()) };
-    let text = |key: &str| first.get(key).and_then(Value::as_str).unwrap_or_default();
-    let first = format!("{} ({})", text("rule"), text("error"));
-    Err(EngineError::Rules { count: failed.len(), first })
+    let rule = first.get("rule").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let log = tail(&directory.join(LOG));
+    // The last line says that the rule is wrong, and the one before it why.
+    let mut errors = log.lines().rev().filter_map(|line| line.split_once("Error: "));
+    let reason = errors.nth(1).map(|(_, reason)| reason.trim().to_owned()).unwrap_or_default();
+    Err(EngineError::Rules { count: failed.len(), rule, reason })
 }
 
 /// The last lines of a file.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use niclab_card::CardError;
 
@@ -32,6 +33,18 @@ pub enum RunError {
         /// What is wrong.
         error: EngineError,
     },
+    /// Other rules are on their way.
+    #[error("the rules before are still being replaced; try again later")]
+    Reloading,
+    /// The engines do not load the rules.
+    #[error("the engines have not loaded the rules in {} s", .0.as_secs())]
+    Slow(Duration),
+    /// An engine died while it loaded rules.
+    #[error("engine {engine} died while it loaded the rules")]
+    DiedLoading {
+        /// Which, from 0.
+        engine: usize,
+    },
     /// It was stopped while it started.
     #[error("stopped before the engines were ready")]
     Stopped,
@@ -55,12 +68,14 @@ pub enum EngineError {
     #[error("it ended: {0}")]
     Ended(String),
     /// It does not take these rules.
-    #[error("it refuses {count} rules, the first: {first}")]
+    #[error("it refuses rules ({count}); leave this one out or change it: {rule}: {reason}")]
     Rules {
         /// How many.
         count: usize,
-        /// The text of the first, with the reason.
-        first: String,
+        /// The text of the first.
+        rule: String,
+        /// What is wrong with one of them, as the log of the engine has it.
+        reason: String,
     },
     /// It did not carry out a command.
     #[error("{command}: {source}")]

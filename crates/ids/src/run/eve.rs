@@ -75,8 +75,8 @@ impl EveFile {
     ///
     /// # Errors
     /// The path, and what the system says.
-    pub(super) fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
+    pub(super) fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
         let result = self.file.write_all(&self.waiting).and_then(|()| self.file.sync_all());
-        result.map_err(|error| (self.path, error))
+        result.map_err(|error| (self.path.clone(), error))
     }
 }

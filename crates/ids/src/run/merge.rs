@@ -149,6 +149,11 @@ impl Merge {
         self.change = Some(Change { before, from_ns, until_ns, reporters });
     }
 
+    /// Every event of the old rules has come.
+    pub(super) fn settle(&mut self) {
+        self.change = None;
+    }
+
     /// Takes a line of an engine.
     pub(super) fn take(&mut self, engine: usize, mut line: Vec<u8>, is_whole: bool, now: Instant) {
         if line.first() != Some(&b'{') {
@@ -203,8 +208,16 @@ impl Merge {
             return by_old.then(|| Arc::clone(&change.before));
         }
         let by_new = self.setup.counts(engine, flow, rule);
+        let [is_new, is_old] =
+            [&self.setup, &change.before].map(|setup| setup.goes_to(engine, flow));
+        if is_new != is_old {
+            // No packet of the other partition goes to this engine.
+            let (counts, setup) =
+                if is_new { (by_new, &self.setup) } else { (by_old, &change.before) };
+            return counts.then(|| Arc::clone(setup));
+        }
         if by_new != by_old {
-            // The packet may have gone to the engine of the other setup, too.
+            // The packet may have gone to the engine of the other partition, too.
             let reporter = *change.reporters.entry((flow.copied(), rule)).or_insert(engine);
             if reporter != engine {
                 return None;

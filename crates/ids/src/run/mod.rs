@@ -12,6 +12,7 @@
 //! last every engine drops the old rules. If an engine refuses the new rules, all go on with the
 //! old ones.
 
+mod account;
 mod child;
 mod command_socket;
 mod engine;
@@ -19,30 +20,28 @@ mod error;
 mod eve;
 mod merge;
 mod pipe;
+mod reload;
 mod settings;
 mod setup;
 mod start;
 mod usage;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_card::{Card, CardResult, PortName};
-use niclab_program::Pipeline;
 
-use crate::partition::Partition;
-use crate::rule::Rule;
+use account::Account;
 use engine::{END, Engine, EngineChange, Output};
 use eve::EveFile;
 use merge::Merge;
 use pipe::Pipe;
-use settings::RULES;
+use reload::Reload;
 use setup::Setup;
-use start::{of_program, pipeline};
+use start::program;
 
 pub use error::{EngineError, RunError};
 pub use eve::EVE;
@@ -54,8 +53,11 @@ const EVENTS_MAX: usize = 8_192;
 /// How often card and engines are looked after.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long all cores of the card may take until they have another program.
-const SWITCH: Duration = Duration::from_secs(10);
+/// How long engines may take to inspect what they have when a run ends.
+const FINISH: Duration = Duration::from_secs(10);
+
+/// How long engines may take to end if nobody wants to wait for them.
+const STOPPED_END: Duration = Duration::from_secs(5);
 
 /// What a run is made of.
 #[derive(Clone, Debug)]
@@ -77,12 +79,10 @@ pub struct RunConfig {
 /// Something that whoever watches the run wants to know.
 #[derive(Debug)]
 pub enum RunEvent {
-    /// An engine takes packets; whether another one died before it.
-    Ready {
+    /// An engine that died takes packets again.
+    Restarted {
         /// Which engine, from 0.
         engine: usize,
-        /// Whether it was started again.
-        is_restart: bool,
     },
     /// An engine died. It is started again.
     Died {
@@ -100,6 +100,9 @@ pub enum RunEvent {
     },
     /// The new rules are refused; the old ones hold.
     NotReloaded(RunError),
+    /// Engines keep rules that do not hold. Their events do not count. It is tried again if a file
+    /// could not be written.
+    NotDropped(RunError),
     /// Events cannot be written; they wait.
     NotWritten(String),
     /// Events are written again.
@@ -113,10 +116,11 @@ pub enum RunEvent {
 pub struct EngineResult {
     /// Packets that the card gave it.
     pub packets: u64,
-    /// Packets for it that the card dropped: it was not there.
+    /// Packets for it that the card dropped, because it was not there or too slow.
     pub packets_dropped: u64,
-    /// Packets that the kernel dropped before it took them; none if it takes them from a pipe.
-    pub packets_missed: u64,
+    /// Packets that the card gave it and that it did not inspect, because it was too slow or died;
+    /// `None` if the engine did not say how many it inspected.
+    pub packets_missed: Option<u64>,
     /// Its events.
     pub events: EventCounters,
     /// How often it died.
@@ -138,19 +142,10 @@ pub struct RunResult {
     pub engines: Vec<EngineResult>,
     /// Alerts that count, by `gid` and `sid`.
     pub alerts: BTreeMap<(u32, u32), u64>,
-    /// Events that stand behind a later one in the file.
+    /// Events that are not in the order of their times in the file.
     pub late: u64,
     /// The card.
     pub card: CardResult,
-}
-
-/// Other rules on their way.
-struct Reload {
-    setup: Arc<Setup>,
-    pipeline: Option<Box<Pipeline>>,
-    /// The generation of the files that the engines have to load.
-    generation: u64,
-    since: Instant,
 }
 
 /// An intrusion detection at work. Its engines end with this value, or with the thread that made
@@ -164,7 +159,11 @@ pub struct IdsRun {
     output: Receiver<Output>,
     merge: Merge,
     eve: EveFile,
+    accounts: Vec<Account>,
     reload: Option<Reload>,
+    /// How long the engines took to load the rules that hold.
+    loading: Duration,
+    /// The generation of the rules in the directories of the engines, from 1.
     generation: u64,
     looked: Instant,
     is_eve_failing: bool,
@@ -182,14 +181,6 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> RunError {
 }
 
 impl IdsRun {
-    /// Writes the rules of each engine.
-    fn write_rules(&self, text: impl Fn(usize) -> String) -> Result<(), RunError> {
-        (0..self.config.engine_cpus.len()).try_for_each(|core| {
-            let path = place(&self.config.directory, core).join(RULES);
-            fs::write(&path, text(core)).map_err(failed(&path))
-        })
-    }
-
     /// Takes events and looks after card and engines for a time. Call it again and again.
     pub fn turn(&mut self, time: Duration) -> Vec<RunEvent> {
         let until = Instant::now() + time;
@@ -228,22 +219,20 @@ impl IdsRun {
     fn look(&mut self) {
         self.looked = Instant::now();
         self.write_events(false);
-        for (engine, of) in self.engines.iter_mut().enumerate() {
-            match of.look() {
-                Some(EngineChange::Ready { is_restart }) => {
-                    self.events.push(RunEvent::Ready { engine, is_restart });
+        for (engine, given) in self.given().into_iter().enumerate() {
+            match self.engines[engine].look() {
+                Some(EngineChange::Ready) => {
+                    self.accounts[engine].start(given);
+                    self.events.push(RunEvent::Restarted { engine });
                 }
                 Some(EngineChange::Died(error)) => {
+                    self.accounts[engine].die(given, self.engines[engine].take_inspected());
                     self.events.push(RunEvent::Died { engine, error });
+                    self.refuse_rules_of_the_dead(engine);
                 }
-                // Another engine may have refused the same rules before.
-                Some(EngineChange::Refused { generation, error })
-                    if generation == self.generation =>
-                {
-                    self.refuse_reload(RunError::Engine { engine, error });
-                    break;
+                Some(EngineChange::Refused { generation, error }) => {
+                    self.refused(engine, generation, error);
                 }
-                Some(EngineChange::Refused { .. }) => {}
                 None => {}
             }
         }
@@ -259,6 +248,13 @@ impl IdsRun {
         self.missing = missing;
     }
 
+    /// Packets that the card has given to each engine.
+    fn given(&self) -> Vec<u64> {
+        let counters = self.card.as_ref().map(Card::counters).unwrap_or_default();
+        let given = |engine: usize| counters.ports.get(engine + 1).map_or(0, |port| port.tx_frames);
+        (0..self.engines.len()).map(given).collect()
+    }
+
     fn write_events(&mut self, all: bool) {
         let now = Instant::now();
         while let Some(line) = self.merge.next(now, all) {
@@ -272,69 +268,6 @@ impl IdsRun {
             _ => {}
         }
         self.is_eve_failing = self.eve.failure().is_some();
-    }
-
-    /// Replaces the rules, while packets flow. [`IdsRun::turn`] says when they hold, or why not.
-    ///
-    /// # Errors
-    /// [`RunError`]; the old rules hold.
-    pub fn reload(&mut self, rules: Vec<Rule>, partition: Partition) -> Result<(), RunError> {
-        let pipeline = Some(Box::new(pipeline(&partition)?));
-        let setup = Arc::new(Setup::new(rules, partition, Some(&self.setup)));
-        let both = |core| self.setup.text(core, None) + &setup.text(core, Some(&self.setup));
-        self.write_rules(both)?;
-        self.generation += 1;
-        let generation = self.generation;
-        self.reload = Some(Reload { setup, pipeline, generation, since: Instant::now() });
-        self.engines.iter_mut().for_each(|engine| engine.reload(generation));
-        Ok(())
-    }
-
-    /// Whether rules are being replaced.
-    pub fn is_reloading(&self) -> bool {
-        self.reload.is_some()
-    }
-
-    /// Changes to the new rules, if every engine has them.
-    fn look_at_reload(&mut self) {
-        let (Some(reload), Some(card)) = (&mut self.reload, &mut self.card) else { return };
-        let generation = reload.generation;
-        if !self.engines.iter().all(|engine| engine.has_loaded(generation)) {
-            return;
-        }
-        let loading = reload.since.elapsed();
-        let Some(pipeline) = reload.pipeline.take() else { return };
-        let (from_ns, since) = (now_ns(), Instant::now());
-        let change = card.set_program(Some(*pipeline));
-        while card.core_without_program().is_some() && since.elapsed() < SWITCH {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        let setup = Arc::clone(&reload.setup);
-        self.reload = None;
-        if let Err(error) = change {
-            return self.refuse_reload(of_program(&error));
-        }
-        self.merge.change(Arc::clone(&setup), from_ns, now_ns());
-        self.setup = setup;
-        self.events.push(RunEvent::Reloaded { loading, switching: since.elapsed() });
-        self.drop_others();
-    }
-
-    /// Goes on with the rules that hold.
-    fn refuse_reload(&mut self, error: RunError) {
-        self.reload = None;
-        self.events.push(RunEvent::NotReloaded(error));
-        self.drop_others();
-    }
-
-    /// Has every engine drop the rules that do not hold.
-    fn drop_others(&mut self) {
-        if let Err(error) = self.write_rules(|core| self.setup.text(core, None)) {
-            self.events.push(RunEvent::NotReloaded(error));
-        }
-        self.generation += 1;
-        let generation = self.generation;
-        self.engines.iter_mut().for_each(|engine| engine.reload(generation));
     }
 
     /// Whether all packets of a trace were given to the engines.
@@ -355,62 +288,40 @@ impl IdsRun {
         self.engines.iter().map(Engine::pid).collect()
     }
 
-    /// Ends the card and then the engines, which inspect what they have. `is_stopped` says that
-    /// nobody wants to wait for slow ones.
+    /// Ends the card and then the engines, which inspect what they have. If `is_stopped` says so,
+    /// slow ones are not waited for.
     ///
     /// # Errors
     /// [`RunError::File`] if not all events could be written.
     pub fn shut_down(mut self, is_stopped: &dyn Fn() -> bool) -> Result<RunResult, RunError> {
-        // What has left the card may not have arrived yet.
-        self.turn(LOOK * 2);
-        let asked: Vec<_> = match self.pipes.is_empty() {
-            true => self.engines.iter().map(Engine::counters).collect(),
-            false => vec![None; self.engines.len()],
-        };
-        let patience = if is_stopped() { Duration::ZERO } else { END };
-        self.pipes.iter().for_each(|pipe| pipe.wait_until(Instant::now() + patience));
-        let card = self.card.take().map(Card::shut_down);
-        self.engines.iter().for_each(Engine::ask_to_end);
-        let until = Instant::now() + END;
-        // All have to be asked.
-        while self.engines.iter_mut().map(Engine::is_gone).filter(|is_gone| !is_gone).count() > 0 {
-            if Instant::now() >= until {
-                break;
-            }
-            self.take_events(Instant::now() + LOOK);
-            self.write_events(false);
+        if self.pipes.is_empty() {
+            self.let_engines_finish(is_stopped);
         }
-        let ends: Vec<_> =
-            self.engines.iter().map(|engine| (engine.deaths, engine.usage())).collect();
-        self.engines.clear();
-        while let Ok(Output { engine, line, is_whole }) = self.output.try_recv() {
-            self.merge.take(engine, line, is_whole, Instant::now());
-        }
-        self.write_events(true);
-        let card = card.unwrap_or(CardResult {
-            counters: Default::default(),
-            items: None,
-            frames: 0,
-            frames_lost: 0,
-            errors: Vec::new(),
-        });
+        let card = self.shut_down_card(is_stopped);
+        self.shut_down_engines(is_stopped);
         let ports = &card.counters.ports;
-        let engine = |(number, events): (usize, &EventCounters)| {
-            let port = ports.get(number + 1);
-            EngineResult {
-                packets: port.map_or(0, |port| port.tx_frames),
-                packets_dropped: port.map_or(0, |port| port.tx_dropped),
-                packets_missed: asked[number].map_or(0, |(_, missed)| missed),
-                events: *events,
-                deaths: ends[number].0,
-                cpu: ends[number].1.cpu,
-                resident_bytes: ends[number].1.resident_bytes,
-            }
-        };
+        let counters = self.merge.counters().to_vec();
+        let mut engines = Vec::new();
+        for (number, (engine, events)) in self.engines.iter_mut().zip(counters).enumerate() {
+            let (given, dropped) =
+                ports.get(number + 1).map_or((0, 0), |port| (port.tx_frames, port.tx_dropped));
+            let usage = engine.usage();
+            engines.push(EngineResult {
+                packets: given,
+                packets_dropped: dropped,
+                packets_missed: engine
+                    .inspected_at_end(given)
+                    .map(|of| self.accounts[number].missed(given, of)),
+                events,
+                deaths: engine.deaths,
+                cpu: usage.cpu,
+                resident_bytes: usage.resident_bytes,
+            });
+        }
         let result = RunResult {
             packets: ports.first().map_or(0, |port| port.rx_frames),
             packets_missed: ports.first().map_or(0, |port| port.rx_missed),
-            engines: self.merge.counters().iter().enumerate().map(engine).collect(),
+            engines,
             alerts: self.merge.alerts().clone(),
             late: self.merge.late(),
             card,
@@ -418,6 +329,73 @@ impl IdsRun {
         let written = self.eve.finish();
         written.map_err(|(path, source)| RunError::File { path, source })?;
         Ok(result)
+    }
+
+    /// Gives the engines no more packets, and waits until they have inspected those that they have.
+    fn let_engines_finish(&mut self, is_stopped: &dyn Fn() -> bool) {
+        let none = program().ok();
+        if let Some(card) = &mut self.card {
+            let _ = card.set_program(none);
+        }
+        self.turn(LOOK);
+        let (given, until) = (self.given(), Instant::now() + FINISH);
+        let is_done = |run: &IdsRun, engine: usize| {
+            let inspected = run.engines[engine].inspected();
+            inspected.is_none_or(|count| run.accounts[engine].is_settled(given[engine], count))
+        };
+        while Instant::now() < until
+            && !is_stopped()
+            && !(0..self.engines.len()).all(|engine| is_done(self, engine))
+        {
+            self.turn(LOOK);
+        }
+    }
+
+    /// Ends the card, and takes events meanwhile: the card may wait for an engine, and an engine
+    /// for niclab.
+    fn shut_down_card(&mut self, is_stopped: &dyn Fn() -> bool) -> CardResult {
+        let Some(card) = self.card.take() else { return CardResult::default() };
+        self.pipes.iter().for_each(|pipe| pipe.wait_until(Instant::now() + END));
+        let ending = std::thread::spawn(move || card.shut_down());
+        while !ending.is_finished() {
+            if is_stopped() {
+                self.pipes.iter().for_each(|pipe| pipe.wait_until(Instant::now()));
+            }
+            self.take_events(Instant::now() + LOOK);
+            self.write_events(false);
+        }
+        ending.join().unwrap_or_default()
+    }
+
+    fn shut_down_engines(&mut self, is_stopped: &dyn Fn() -> bool) {
+        self.engines.iter().for_each(Engine::ask_to_end);
+        let until = Instant::now() + END;
+        // All have to be asked.
+        while self.engines.iter_mut().map(Engine::is_gone).filter(|is_gone| !is_gone).count() > 0 {
+            let until = if is_stopped() { until - END + STOPPED_END } else { until };
+            if Instant::now() >= until {
+                break;
+            }
+            self.take_events(Instant::now() + LOOK);
+            self.write_events(false);
+        }
+        self.engines.iter_mut().for_each(Engine::kill);
+        // Nothing is written any more, and what was written is read to its end.
+        let until = Instant::now() + STOPPED_END;
+        while let Ok(Output { engine, line, is_whole }) =
+            self.output.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            self.merge.take(engine, line, is_whole, Instant::now());
+        }
+        self.write_events(true);
+    }
+}
+
+impl Drop for IdsRun {
+    fn drop(&mut self) {
+        // A core of the card may wait for an engine.
+        self.pipes.iter().for_each(|pipe| pipe.wait_until(Instant::now()));
+        self.engines.clear();
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) enum RunPort {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
     engine: usize,
+    /// The pipe of an engine that is not ready, and of one that is.
+    made: Arc<Mutex<Option<OwnedFd>>>,
     next: Arc<Mutex<Option<OwnedFd>>>,
     /// When the card stops waiting for the engine, if the run ends.
     until: Arc<OnceLock<Instant>>,
@@ -63,8 +65,8 @@ impl Pipe {
         Pipe { engine, ..Pipe::default() }
     }
 
-    /// Makes the pipe of the next engine: the card gets the writing end, the caller the other one.
-    /// The head of a trace and [`FIRST_FRAME`] wait there.
+    /// Makes the pipe of the next engine, and returns the end that the engine reads. The head of a
+    /// trace and [`FIRST_FRAME`] are in it.
     pub(super) fn make(&self) -> io::Result<PipeReader> {
         let (reader, mut writer) = io::pipe()?;
         let head = Writer::new(Vec::new(), Format::Pcap(Endian::Little, Resolution::Nano));
@@ -74,18 +76,24 @@ impl Pipe {
         // A system may allow less.
         let _ = fcntl_setpipe_size(&writer, PIPE_LEN);
         ioctl_fionbio(&writer, true)?;
-        *self.next() = Some(writer.into());
+        *lock(&self.made) = Some(writer.into());
+        *lock(&self.next) = None;
         Ok(reader)
+    }
+
+    /// Gives the card the last pipe, whose engine is ready.
+    pub(super) fn publish(&self) {
+        *lock(&self.next) = lock(&self.made).take();
     }
 
     /// Has the card wait for this engine until then and no longer.
     pub(super) fn wait_until(&self, until: Instant) {
         let _ = self.until.set(until);
     }
+}
 
-    fn next(&self) -> MutexGuard<'_, Option<OwnedFd>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(end: &Mutex<Option<OwnedFd>>) -> MutexGuard<'_, Option<OwnedFd>> {
+    end.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for RunPort {
@@ -113,7 +121,7 @@ impl PortSource for RunPort {
         if count != 1 {
             return Err(PortError::QueuePairs { name: self.to_string(), count, most: 1 });
         }
-        let Some(end) = pipe.next().take() else {
+        let Some(end) = lock(&pipe.next).take() else {
             return Err(PortError::Ended { reason: "the engine is not there yet".to_owned() });
         };
         let (region, until) = (Arc::clone(region), Arc::clone(&pipe.until));

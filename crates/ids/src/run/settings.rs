@@ -47,7 +47,7 @@ pub(super) fn config(
         "%YAML 1.1\n---\ninclude: {}\ndefault-rule-path: {}\nrule-files: [{RULES}]\nlogging:\n  \
          default-log-level: notice\n  outputs:\n    - console: {{enabled: no}}\n    - file: \
          {{enabled: yes, level: notice, filename: {LOG}}}\nstats: {{enabled: yes, interval: \
-         60}}\noutputs: {outputs}\nunix-command: {{enabled: yes, filename: \
+         1}}\noutputs: {outputs}\nunix-command: {{enabled: yes, filename: \
          /proc/self/cwd/{SOCKET}}}\n{interface}",
         text(user),
         text(directory),

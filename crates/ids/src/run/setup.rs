@@ -74,6 +74,18 @@ impl Setup {
         (0..self.rules.len()).filter(has).map(line).collect()
     }
 
+    fn route(&self, flow: Option<&FlowEnds>) -> Route {
+        match flow {
+            Some(flow) => self.partition.route(flow),
+            None => self.partition.route_of_others(),
+        }
+    }
+
+    /// Whether packets of a flow go to an engine.
+    pub(super) fn goes_to(&self, engine: usize, flow: Option<&FlowEnds>) -> bool {
+        self.route(flow).cores >> engine & 1 == 1
+    }
+
     /// Whether an event counts that an engine reports. `rule` is the `gid` and the `sid` of an
     /// alert; all other events of a flow count where its alerts of replicated rules do.
     pub(super) fn counts(
@@ -82,10 +94,7 @@ impl Setup {
         flow: Option<&FlowEnds>,
         rule: Option<(u32, u32)>,
     ) -> bool {
-        let route: Route = match flow {
-            Some(flow) => self.partition.route(flow),
-            None => self.partition.route_of_others(),
-        };
+        let route = self.route(flow);
         match rule {
             None => route.reporter == engine,
             Some((gid, sid)) => self

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use niclab_card::{Card, CardConfig, CardError, CardWorkload, PacketProcessor, PortName, Receive};
 use niclab_program::{Pipeline, Program, read_tables};
 
+use super::account::Account;
 use super::engine::{Engine, EngineChange, EngineSettings, Output};
 use super::error::RunError;
 use super::eve::{EVE, EveFile};
@@ -22,7 +23,7 @@ use crate::rule::Rule;
 use crate::steering::{STEERING_PROGRAM, SteeringTables};
 
 /// An error of the card's program.
-pub(super) fn of_program(error: &dyn std::fmt::Display) -> RunError {
+fn of_program(error: &dyn std::fmt::Display) -> RunError {
     RunError::Card(CardError::Program { reason: error.to_string() })
 }
 
@@ -37,7 +38,7 @@ pub(super) fn pipeline(partition: &Partition) -> Result<Pipeline, RunError> {
 }
 
 /// The card's program without tables: it drops all.
-fn program() -> Result<Pipeline, RunError> {
+pub(super) fn program() -> Result<Pipeline, RunError> {
     let program = Program::read(STEERING_PROGRAM).map_err(|error| of_program(&error))?;
     Pipeline::new(program).map_err(|error| of_program(&error))
 }
@@ -87,11 +88,13 @@ impl IdsRun {
             card: None,
             pipes,
             engines: Vec::new(),
+            accounts: vec![Account::default(); engines],
             output,
             merge,
             eve,
             reload: None,
-            generation: 0,
+            loading: Duration::ZERO,
+            generation: 1,
             looked: Instant::now(),
             is_eve_failing: false,
             missing: Vec::new(),
@@ -144,23 +147,31 @@ impl IdsRun {
         let config = CardConfig { receive: Receive::Interrupt, ..CardConfig::new(ports, 1, cores) };
         let program = Some(PacketProcessor::from(program));
         let workload = CardWorkload { program, ..CardWorkload::default() };
-        Card::start_with(&config, workload).map_err(RunError::Card)
+        let card = Card::start_with(&config, workload).map_err(RunError::Card)?;
+        for input in inputs {
+            if let Input::Tap(name) = input {
+                // The kernel's own packets by it are none of the port's. A kernel without IPv6
+                // sends none.
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            }
+        }
+        Ok(card)
     }
 
     fn wait_for_engines(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), RunError> {
-        while !self.engines.iter().all(Engine::is_ready) {
+        while !self.engines.iter().all(|engine| engine.has_loaded(self.generation)) {
             if is_stopped() {
                 return Err(RunError::Stopped);
             }
             std::thread::sleep(LOOK);
             for (engine, of) in self.engines.iter_mut().enumerate() {
-                if let Some(EngineChange::Died(error)) = of.look() {
-                    return Err(RunError::Engine { engine, error });
+                match of.look() {
+                    Some(EngineChange::Died(error) | EngineChange::Refused { error, .. }) => {
+                        return Err(RunError::Engine { engine, error });
+                    }
+                    Some(EngineChange::Ready) | None => {}
                 }
             }
-        }
-        for (engine, of) in self.engines.iter().enumerate() {
-            of.check_rules().map_err(|error| RunError::Engine { engine, error })?;
         }
         Ok(())
     }

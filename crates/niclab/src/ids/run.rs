@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use niclab_card::PortName;
-use niclab_ids::partition::Partition;
+use niclab_card::{CardResult, PortName};
+use niclab_ids::partition::{CORES_MAX, Partition, PartitionError};
 use niclab_ids::rule::Rule;
 use niclab_ids::run::{EVE, IdsRun, RunConfig, RunError, RunEvent, RunResult};
 use niclab_result::detection::{DETECTION_SCHEMA, DetectionDocument, DetectionEngine, RuleAlerts};
@@ -19,7 +19,7 @@ use super::{CONFIG, Divided, IdsFailure, divided, remove};
 use crate::arguments::IdsRunArguments;
 use crate::cores::cores;
 use crate::failure::Failure;
-use crate::nic::warn_of_down_ports;
+use crate::nic::{say_hidden, warn_of_down_ports};
 use crate::output::{json, one_line, say, stdout};
 use crate::readiness::Readiness;
 use crate::run::stop_flag;
@@ -51,32 +51,42 @@ pub fn run(arguments: &IdsRunArguments) -> Result<(), Failure> {
     let run = started.inspect_err(|_| clean(path, arguments.rules.cores))?;
     readiness.ready();
     warn_of_down_ports(std::slice::from_ref(&arguments.port));
+    say_hidden(std::slice::from_ref(&arguments.port));
     let engines = config.engine_cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     say(&format!(
         "engines are ready on CPU {engines}; reload rules by `kill -HUP {}`",
         std::process::id()
     ));
     let mut running = Running { run, arguments, reloads: 0, since: Instant::now() };
-    let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let time = arguments.seconds.map(Duration::from_secs);
+    let until = time.and_then(|time| Instant::now().checked_add(time));
     let is_over = || is_stopped() || until.is_some_and(|until| Instant::now() >= until);
-    running.work(&reload, is_over)?;
+    // Nobody may read what it says; the engines are ended all the same.
+    let worked = running.work(&reload, is_over);
     drop(readiness);
     let Running { run, reloads, since, .. } = running;
+    let time = since.elapsed();
     let result = run.shut_down(&is_stopped).map_err(refused)?;
-    let document = document(arguments, &config, &result, (reloads, since.elapsed()));
+    let document = document(arguments, &config, &result, (reloads, time));
     document.write(path)?;
+    worked?;
     match arguments.json {
         true => json(&document)?,
         false => print(&document)?,
     }
     say(&format!("events: {}", one_line(&path.join(EVE).display().to_string())));
-    match result.card.errors.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Output(std::io::Error::other(result.card.errors.join("; ")))),
+    let CardResult { frames, frames_lost: lost, errors, .. } = result.card;
+    match (lost, errors.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => Err(Failure::Output(std::io::Error::other(errors.join("; ")))),
+        _ => Err(Failure::FramesLost { lost, frames }),
     }
 }
 
 fn config(arguments: &IdsRunArguments) -> Result<RunConfig, Failure> {
+    if !(1..=CORES_MAX).contains(&arguments.rules.cores) {
+        return Err(IdsFailure::Partition(PartitionError::Cores(arguments.rules.cores)).into());
+    }
     let card_cores = cores(&arguments.card_cores)?;
     let is_trace = matches!(arguments.port, PortName::Pcap(_));
     if is_trace && card_cores.len() > 1 {
@@ -176,17 +186,18 @@ impl Running<'_> {
     fn report(&mut self, event: RunEvent, next: &mut Option<Divided>) -> Result<(), Failure> {
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         match event {
-            RunEvent::Ready { engine, is_restart: true } => {
+            RunEvent::Restarted { engine } => {
                 say(&format!("engine {engine}: it takes packets again"));
             }
-            RunEvent::Ready { .. } => {}
             RunEvent::Died { engine, error } => {
                 say(&format!("engine {engine}: {error}; it is started again"));
             }
             RunEvent::Reloaded { loading, switching } => {
                 self.reloads += 1;
-                if let Some(divided) = next.take() {
-                    write(&self.arguments.output, &divided)?;
+                if let Some(divided) = next.take()
+                    && let Err(failure) = write(&self.arguments.output, &divided)
+                {
+                    say(&format!("the files of the new partition are not written: {failure}"));
                 }
                 say(&format!(
                     "the new rules hold: engines took {:.1} s to load them, the card {:.1} ms to \
@@ -198,6 +209,9 @@ impl Running<'_> {
             RunEvent::NotReloaded(error) => {
                 *next = None;
                 say(&format!("the old rules hold: {error}"));
+            }
+            RunEvent::NotDropped(error) => {
+                say(&format!("engines still have rules that do not count any more: {error}"));
             }
             RunEvent::NotWritten(reason) => say(&format!("{EVE}: {reason}; events wait")),
             RunEvent::Written => say(&format!("{EVE}: events are written again")),
@@ -248,7 +262,7 @@ fn print(document: &DetectionDocument) -> Result<(), Failure> {
     let columns =
         ["engine", "CPU", "packets", "lost", "alerts", "events", "deaths", "time", "memory"];
     let row = |(at, of): (usize, &DetectionEngine)| {
-        let lost = of.packets_dropped + of.packets_missed;
+        let lost = of.packets_dropped + of.packets_missed.unwrap_or(0);
         let events = of.alerts + of.other_events;
         let start = [at as u64, u64::from(of.cpu), of.packets, lost, of.alerts, events, of.deaths];
         let used = [

@@ -142,7 +142,7 @@ pub fn warn_of_down_ports(ports: &[PortName]) {
 }
 
 /// Says by which ports frames may come without checksums and nobody can tell which.
-fn say_hidden(ports: &[PortName]) {
+pub fn say_hidden(ports: &[PortName]) {
     for port in ports {
         if let Ok(Some(name)) = port.partial_checksum_interface() {
             output::say(&format!(

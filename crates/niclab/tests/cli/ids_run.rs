@@ -124,7 +124,11 @@ fn a_run_that_cannot_start_leaves_nothing() {
     let refused: [(&[&str], i32, &str); 6] = [
         (&["--suricata", "./none", "--port", fine], 5, "none: it cannot be started: No such file"),
         (&["--card-cores", "0,0", "--port", fine], 3, "core 0"),
-        (&["--rules", "bad.rules", "--port", fine], 3, "it refuses 1 rule"),
+        (
+            &["--rules", "bad.rules", "--port", fine],
+            3,
+            "it refuses rules (1); leave this one out or change it: alert udp",
+        ),
         (&["--port", "pcap:in=cut.pcap"], 5, "cut.pcap"),
         (&["--port", "xdp:no-such"], 5, "no-such"),
         (&["--config", "bad.yaml", "--port", fine], 3, "bad.yaml"),
