@@ -279,6 +279,19 @@ want_suricata() {
     mv "$part" "$target/suricata"
 }
 
+have_libhs() { have pkg-config && pkg-config --exists libhs; }
+
+# The library libhs, by which the engine of niclab-ids can search patterns: Vectorscan. It excludes
+# Hyperscan, an older form of it, which Suricata's libraries may have brought.
+want_vectorscan() {
+    local package=libvectorscan-dev
+    ! have_libhs || return 0
+    have apt-get || return 1
+    [ -z "$(dpkg-query -W -f '${Version}' libhyperscan5 2>/dev/null)" ] || package=libhyperscan-dev
+    install_packages optional "tests of the engine of rules with Vectorscan" "$package" pkg-config
+    have_libhs
+}
+
 # ReFrame, which runs niclab on many hosts. Its pins lack a large package that it can do without.
 want_reframe() { python_place reframe "tests with ReFrame" --no-deps; }
 

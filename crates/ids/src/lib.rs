@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+pub mod engine;
 mod frame;
 pub mod partition;
 mod ranges;

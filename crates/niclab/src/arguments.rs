@@ -119,6 +119,14 @@ Examples:
 Cards are equal if device kind and driver are the same. At least five of them, with three repeats
 each, are needed to find an outlier.";
 
+const IDS_CHECK_EXAMPLES: &str = "\
+Examples:
+  niclab ids check --rules suricata.rules
+      the share of the rules that the engine supports, and each keyword that it lacks
+  niclab ids check --rules *.rules --json | jq -r '.lacks[] | [.rules, .name] | @tsv'
+
+Rules with variables such as $HOME_NET need --config, or /etc/suricata/suricata.yaml.";
+
 const PARTITION_EXAMPLES: &str = "\
 Examples:
   niclab ids partition --rules suricata.rules --cores 2 -o parts
@@ -771,6 +779,11 @@ pub enum ProfileCommand {
 /// The commands of `niclab ids`.
 #[derive(Debug, Subcommand)]
 pub enum IdsCommand {
+    /// Say which rules niclab's own engine supports, and what it lacks for the others
+    ///
+    /// The engine matches rules packet by packet, where Suricata is not installed.
+    #[command(after_long_help = IDS_CHECK_EXAMPLES)]
+    Check(IdsCheckArguments),
     /// Distribute rules over cores, and say what each core gets
     ///
     /// Writes a file of rules for each core, a program for niclab's card that gives each core its
@@ -787,6 +800,21 @@ pub enum IdsCommand {
     /// SIGTERM end it.
     #[command(after_long_help = IDS_RUN_EXAMPLES)]
     Run(IdsRunArguments),
+}
+
+/// Arguments of `niclab ids check`.
+#[derive(Args, Debug)]
+pub struct IdsCheckArguments {
+    /// Files of rules in Suricata's language
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
+    /// Configuration of Suricata that defines variables such as $HOME_NET
+    /// [default: /etc/suricata/suricata.yaml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `niclab ids run`.

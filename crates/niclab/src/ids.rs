@@ -1,5 +1,6 @@
 //! `niclab ids`: rules of an intrusion detection system.
 
+pub mod check;
 mod failure;
 mod run;
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use niclab_ids::partition::{
     CORES_MAX, CoreShare, Partition, Placement, Reason, RuleGroup, Traffic, WideRule,
 };
-use niclab_ids::rule::{ERRORS_MAX, Rule, read};
+use niclab_ids::rule::{ERRORS_MAX, Rule, RuleError, read};
 use niclab_ids::{STEERING_PROGRAM, SteeringTables, Variables};
 use niclab_packet::trace::{self, TraceReader};
 use niclab_result::REPORT;
@@ -90,7 +91,9 @@ struct Divided {
 
 /// Reads the rules of files, and divides them.
 fn divided(arguments: &PartitionedRules) -> Result<Divided, Failure> {
-    let (rules, sources) = rules(&arguments.rules, &variables(arguments.config.as_deref())?)?;
+    let variables = variables(arguments.config.as_deref())?;
+    let (rules, sources) =
+        read_rules(&arguments.rules, |text| read(text, &variables), |rule| rule)?;
     let mut traffic = Traffic::default();
     for path in &arguments.trace {
         add_trace(path, &mut traffic)?;
@@ -174,15 +177,16 @@ fn variables(config: Option<&Path>) -> Result<Variables, Failure> {
     Ok(Variables::from_config(&text).map_err(bad)?)
 }
 
-/// The rules of all files.
-fn rules(
+/// The rules of all files, by a function that reads a file. `rule_of` names the rule in its result.
+fn read_rules<T>(
     paths: &[PathBuf],
-    variables: &Variables,
-) -> Result<(Vec<Rule>, Vec<RuleSource>), Failure> {
+    read: impl Fn(&str) -> Result<Vec<T>, Vec<RuleError>>,
+    rule_of: impl Fn(&T) -> &Rule,
+) -> Result<(Vec<T>, Vec<RuleSource>), Failure> {
     let (mut rules, mut sources, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     let mut places: HashMap<(u32, u32), (&Path, u64)> = HashMap::new();
     for path in paths {
-        let read = match read(&files::text(path, RULES_LEN_MAX)?, variables) {
+        let read = match read(&files::text(path, RULES_LEN_MAX)?) {
             Ok(read) => read,
             Err(errors) => {
                 if errors.len() == ERRORS_MAX {
@@ -194,13 +198,14 @@ fn rules(
             }
         };
         sources.push(RuleSource { path: path.display().to_string(), rules: read.len() });
-        for rule in read {
+        for read in read {
+            let rule = rule_of(&read);
             if let Some((other, line)) = places.insert((rule.gid, rule.sid), (path, rule.line)) {
                 let (path, other) = (path.clone(), other.to_owned());
                 let (sid, at) = (rule.sid, rule.line);
                 return Err(IdsFailure::Duplicate { path, at, sid, other, line }.into());
             }
-            rules.push(rule);
+            rules.push(read);
         }
     }
     match Failure::of(failures) {

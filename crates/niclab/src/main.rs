@@ -90,6 +90,7 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Doctor { clean: true, .. } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fleet(arguments) => fleet::run(&arguments),
+        Command::Ids { command: IdsCommand::Check(arguments) } => ids::check::run(&arguments),
         Command::Ids { command: IdsCommand::Partition(arguments) } => ids::partition(&arguments),
         Command::Ids { command: IdsCommand::Run(arguments) } => ids::run(&arguments),
         Command::Kvs(arguments) => kvs::run(&arguments),

@@ -53,9 +53,11 @@ pub(crate) trait Denoted: Default {
     fn difference(&self, other: &Self) -> Self;
     /// The set that a single word names, or what should be there.
     fn word(word: &str) -> Result<Self, &'static str>;
-    /// Adds what Suricata adds to the plain parts of a list for its negated parts.
-    fn complete(self, _negated: &Self) -> Self {
-        self
+    /// The set from which negated parts are taken, of the plain parts of a list if it has some.
+    fn base(plain: Option<Self>, negated: &Self) -> Self;
+    /// All but this set.
+    fn negated(&self) -> Self {
+        Self::base(None, self).difference(self)
     }
     /// The value of a variable.
     fn variable<'a>(variables: &'a Variables, name: &str) -> Option<&'a str>;
@@ -98,16 +100,17 @@ impl Denoted for AddressSet {
         AddressSet::prefix(start, len).ok_or("a prefix of at most 32 bits, or 128 for IPv6")
     }
 
-    /// A version of IP with negated parts alone has all its other addresses.
-    fn complete(mut self, negated: &Self) -> Self {
-        let all = AddressSet::all();
-        if self.v4.is_empty() && !negated.v4.is_empty() {
-            self.v4 = all.v4;
+    /// A version of IP with negated parts alone has all its other addresses. A version without any
+    /// part has none.
+    fn base(plain: Option<Self>, negated: &Self) -> Self {
+        let (mut base, all) = (plain.unwrap_or_default(), AddressSet::all());
+        if base.v4.is_empty() && !negated.v4.is_empty() {
+            base.v4 = all.v4;
         }
-        if self.v6.is_empty() && !negated.v6.is_empty() {
-            self.v6 = all.v6;
+        if base.v6.is_empty() && !negated.v6.is_empty() {
+            base.v6 = all.v6;
         }
-        self
+        base
     }
 
     fn variable<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
@@ -128,6 +131,10 @@ fn prefix_len(mask: &str) -> Result<u32, &'static str> {
 
 impl Denoted for RangeSet {
     const NAME: &'static str = "ports";
+
+    fn base(plain: Option<Self>, _negated: &Self) -> Self {
+        plain.unwrap_or_else(Self::all)
+    }
 
     fn all() -> Self {
         RangeSet::new([(0, u16::MAX.into())])
@@ -169,7 +176,7 @@ impl Denoted for RangeSet {
 /// The set that an expression denotes, and whether variables are in it.
 ///
 /// A list is the union of its plain parts, minus its negated parts. A list of negated parts alone
-/// is everything minus them.
+/// is everything minus them, of the versions of IP that it names.
 pub(crate) fn evaluate<S: Denoted>(
     text: &str,
     variables: &Variables,
@@ -179,7 +186,7 @@ pub(crate) fn evaluate<S: Denoted>(
     if reader.at < text.len() {
         return Err(reader.error(reader.at..text.len(), expected("the end of the list")));
     }
-    let set = if negated { S::all().difference(&set) } else { set };
+    let set = if negated { set.negated() } else { set };
     if set.is_empty() {
         return Err(reader.error(0..text.len(), ExpressionProblem::Empty(S::NAME)));
     }
@@ -237,8 +244,7 @@ impl ExpressionReader<'_> {
                 (with, has_with) = (with.union(&set), true);
             }
             if self.take(']') {
-                let with = if has_with { with.complete(&without) } else { S::all() };
-                return Ok(with.difference(&without));
+                return Ok(S::base(has_with.then_some(with), &without).difference(&without));
             }
             if !self.take(',') {
                 let end = self.at + self.text[self.at..].chars().next().map_or(0, char::len_utf8);
@@ -272,7 +278,7 @@ impl ExpressionReader<'_> {
             has_variables: false,
         };
         let part = inner.part::<S>().and_then(|(negated, set)| match &value[inner.at..] {
-            "" => Ok(if negated { S::all().difference(&set) } else { set }),
+            "" => Ok(if negated { set.negated() } else { set }),
             _ => Err(inner.error(inner.at..value.len(), expected("the end of the list"))),
         });
         part.map_err(|error| {

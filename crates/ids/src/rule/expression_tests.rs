@@ -43,9 +43,10 @@ fn addresses_are_prefixes_ranges_lists_and_variables() {
     let mixed = addresses("[10.0.0.0/8,!2001:db8::/32]");
     assert!(mixed.contains("2001:db9::1".parse().unwrap()) && mixed.v4.count() == 1 << 24);
     assert!(!mixed.contains("2001:db8::1".parse().unwrap()));
-    // Everything but IPv4 addresses of one's own: IPv6 is outside.
+    // Everything but IPv4 addresses of one's own has no IPv6.
     let outside = addresses("$EXTERNAL_NET");
-    assert!(outside.contains("1.1.1.1".parse().unwrap()) && outside.v6 == AddressSet::all().v6);
+    assert!(outside.contains("1.1.1.1".parse().unwrap()) && outside.v6.is_empty());
+    assert_eq!(outside, addresses("[!192.168.0.0/16,!10.0.0.0/8]"));
     assert!(!outside.contains("10.1.1.1".parse().unwrap()));
 }
 

@@ -13,6 +13,7 @@ pub use expression::ExpressionProblem;
 pub(crate) use options::is_known;
 pub use options::{Keyword, SharedState};
 pub use protocol::{Protocol, Transport, Transports};
+pub(crate) use text::read_with;
 pub use text::{ERRORS_MAX, LINE_MAX, RuleError, RuleProblem, read};
 
 /// The action of an engine on a packet that a rule matches.
@@ -40,6 +41,8 @@ pub struct RuleEnd {
     pub has_address_variables: bool,
     /// Ports; all of them where the protocol has none.
     pub ports: RangeSet,
+    /// Whether the rule's text of them is not `any`. Such a rule matches no packet without ports.
+    pub names_ports: bool,
 }
 
 /// A rule.

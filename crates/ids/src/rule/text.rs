@@ -57,16 +57,39 @@ pub enum RuleProblem {
 /// # Errors
 /// The first 20 rules that cannot be read, in order: nothing of the file is used.
 pub fn read(text: &str, variables: &Variables) -> Result<Vec<Rule>, Vec<RuleError>> {
-    let (mut rules, mut errors): (Vec<Rule>, Vec<RuleError>) = (Vec::new(), Vec::new());
+    let rules = read_with(text, variables, |_| Ok(()))?;
+    Ok(rules.into_iter().map(|(rule, ())| rule).collect())
+}
+
+/// Reads as [`read`] does, and derives a value from each rule. An error of `derive` names the
+/// number of a keyword, whose place it gets.
+pub(crate) fn read_with<T>(
+    text: &str,
+    variables: &Variables,
+    derive: impl Fn(&Rule) -> Result<T, (usize, RuleProblem)>,
+) -> Result<Vec<(Rule, T)>, Vec<RuleError>> {
+    let (mut rules, mut errors): (Vec<(Rule, T)>, Vec<RuleError>) = (Vec::new(), Vec::new());
     let mut lines_of = std::collections::HashMap::new();
     for line in joined_lines(text) {
         if errors.len() == ERRORS_MAX {
             break;
         }
-        match RuleReader::new(&line.text, variables).rule(line.first()) {
-            Ok((rule, sid)) => match lines_of.insert((rule.gid, rule.sid), rule.line) {
-                None => rules.push(rule),
-                Some(other) => errors.push(line.error(sid, RuleProblem::Duplicate { line: other })),
+        let derived = RuleReader::new(&line.text, variables).rule(line.first()).and_then(|read| {
+            let (rule, places) = read;
+            match derive(&rule) {
+                Ok(value) => Ok((rule, value, places)),
+                Err((keyword, problem)) => Err((places[keyword].clone(), problem)),
+            }
+        });
+        match derived {
+            Ok((rule, value, places)) => match lines_of.insert((rule.gid, rule.sid), rule.line) {
+                None => rules.push((rule, value)),
+                Some(other) => {
+                    let is_sid = |keyword: &Keyword| keyword.name == "sid";
+                    let sid = rule.keywords.iter().position(is_sid).unwrap_or_default();
+                    let problem = RuleProblem::Duplicate { line: other };
+                    errors.push(line.error(places[sid].clone(), problem));
+                }
             },
             Err((place, problem)) => errors.push(line.error(place, problem)),
         }
@@ -151,8 +174,8 @@ impl<'a> RuleReader<'a> {
         RuleReader { text, at: 0, variables }
     }
 
-    /// The rule, and the place of its `sid`.
-    fn rule(mut self, line: u64) -> Placed<(Rule, Range<usize>)> {
+    /// The rule, and the place of each keyword.
+    fn rule(mut self, line: u64) -> Placed<(Rule, Vec<Range<usize>>)> {
         if self.text.len() > LINE_MAX {
             return Err((LINE_MAX..self.text.len(), RuleProblem::Long));
         }
@@ -205,7 +228,7 @@ impl<'a> RuleReader<'a> {
             sid,
             gid,
         };
-        Ok((rule, place))
+        Ok((rule, places))
     }
 
     /// Skips blanks.
@@ -234,8 +257,11 @@ impl<'a> RuleReader<'a> {
     /// Addresses and ports.
     fn end(&mut self) -> Placed<RuleEnd> {
         let (addresses, has_address_variables) = self.set::<AddressSet>()?;
+        self.skip();
+        let start = self.at;
         let (ports, _) = self.set::<RangeSet>()?;
-        Ok(RuleEnd { addresses, has_address_variables, ports })
+        let names_ports = !self.text[start..self.at].eq_ignore_ascii_case("any");
+        Ok(RuleEnd { addresses, has_address_variables, ports, names_ports })
     }
 
     fn set<S: Denoted>(&mut self) -> Placed<(S, bool)> {

@@ -1,5 +1,8 @@
-//! The alerts of N Suricatas with a part of the rules each are those of one with all rules.
+//! The alerts of N Suricatas with a part of the rules each are those of one with all rules, and the
+//! alerts of the engine are those of Suricata.
 
+mod engine;
+mod random;
 mod run;
 mod traffic;
 
@@ -84,38 +87,45 @@ impl Suricata {
         self.program.parent().unwrap().join(place)
     }
 
-    /// The alerts of these rules on these frames, with how often each came.
-    fn alerts(&self, name: &str, rules: &str, frames: &[(u64, &[u8])]) -> Vec<serde_json::Value> {
+    /// Makes a directory with a configuration and rules.
+    fn place(&self, name: &str, rules: &str) -> PathBuf {
         let place = self.place.path().join(name);
         fs::create_dir_all(&place).unwrap();
-        let (config, pcap) = (place.join("suricata.yaml"), place.join("in.pcap"));
-        fs::write(&config, CONFIG).unwrap();
+        fs::write(place.join("suricata.yaml"), CONFIG).unwrap();
         fs::write(place.join("all.rules"), rules).unwrap();
         for file in ["classification.config", "reference.config", "threshold.config"] {
             fs::write(place.join(file), "").unwrap();
         }
-        write_trace(&pcap, frames);
+        place
+    }
+
+    /// Runs it in such a directory, and returns what it said, and whether it succeeded.
+    fn run(&self, place: &Path, arguments: &[&str]) -> (String, bool) {
         let output = Command::new(&self.program)
             .env("LD_LIBRARY_PATH", self.libraries())
-            .current_dir(&place)
-            .args([
-                "-c",
-                "suricata.yaml",
-                "-S",
-                "all.rules",
-                "-r",
-                "in.pcap",
-                "-l",
-                ".",
-                "-k",
-                "none",
-            ])
-            .args(["--runmode", "single"])
+            .current_dir(place)
+            .args(["-c", "suricata.yaml", "-S", "all.rules", "-l", "."])
+            .args(arguments)
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && !said.contains("Error"), "{said}");
+        (said, output.status.success())
+    }
+
+    /// How many of these rules it refuses.
+    fn refused(&self, name: &str, rules: &str) -> usize {
+        let (said, _) = self.run(&self.place(name, rules), &["-T"]);
+        said.matches("error parsing signature").count()
+    }
+
+    /// The alerts of these rules on these frames, with how often each came.
+    fn alerts(&self, name: &str, rules: &str, frames: &[(u64, &[u8])]) -> Vec<serde_json::Value> {
+        let place = self.place(name, rules);
+        write_trace(&place.join("in.pcap"), frames);
+        let arguments = ["-r", "in.pcap", "-k", "none", "--runmode", "single"];
+        let (said, succeeded) = self.run(&place, &arguments);
+        assert!(succeeded && !said.contains("Error"), "{said}");
         let events = fs::read_to_string(place.join("eve.json")).unwrap();
         events.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -142,6 +152,8 @@ default-log-dir: .
 classification-file: classification.config
 reference-config-file: reference.config
 threshold-file: threshold.config
+# Hyperscan refuses all rules if one has contents that cannot be where it wants them.
+mpm-algo: ac
 outputs:
   - eve-log:
       enabled: yes

@@ -113,3 +113,46 @@ fn wrong_input_is_refused_and_nothing_is_written() {
     assert_eq!(ended.code, Some(4), "{ended:?}");
     assert!(place.path().join("parts/mine").exists());
 }
+
+fn check(directory: &Path, arguments: &[&str]) -> Ended {
+    let mut started = niclab(&["ids", "check"]);
+    started.args(arguments).current_dir(directory);
+    run(started)
+}
+
+#[test]
+fn check_names_what_the_engine_lacks() {
+    let place = scratch();
+    let rules = "alert udp any any -> any 53 (content:\"a\"; sid:4;)\n\
+                 alert tcp any any -> any 53 (content:\"a\"; flow:established; sid:5;)\n\
+                 alert dns any any -> any any (dns.query; content:\"a\"; flow:to_server; sid:6;)\n";
+    fs::write(place.path().join("a.rules"), RULES).unwrap();
+    fs::write(place.path().join("b.rules"), rules).unwrap();
+    let ended = check(place.path(), &["--rules", "a.rules", "b.rules", "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&document["rules"], &document["supported"]), (&6.into(), &1.into()));
+    let lacks = document["lacks"].as_array().unwrap();
+    let of = |name: &str| lacks.iter().find(|lack| lack["name"] == name).unwrap();
+    assert_eq!(of("flow")["rules"], 2);
+    assert_eq!((&of("flow")["path"], &of("flow")["line"]), (&"b.rules".into(), &2.into()));
+    assert_eq!(
+        (&of("a header alone")["rules"], &of("a header alone")["sid"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(of("protocol http")["rules"], 1);
+    let ended = check(place.path(), &["--rules", "a.rules", "b.rules"]);
+    assert!(ended.out.starts_with("6 rules; niclab's own engine supports 1 (17 %)"), "{ended:?}");
+    assert!(ended.out.contains("b.rules:2"), "{ended:?}");
+}
+
+#[test]
+fn check_refuses_wrong_values() {
+    let place = scratch();
+    let rules = "# one\nalert udp any any -> any 53 (msg:\"a\"; dsize:<0; sid:4;)\n";
+    fs::write(place.path().join("a.rules"), rules).unwrap();
+    let ended = check(place.path(), &["--rules", "a.rules"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
+    let message = "a.rules: line 2, column 39: expected a size such as 128";
+    assert!(ended.err.contains(message), "{ended:?}");
+}

@@ -83,7 +83,7 @@ fn the_page_about_rules_of_suricata_runs_as_written() {
         return;
     }
     let (files, commands, _) = carried_out(IDS, scratch.path());
-    assert_eq!((files, commands), (2, 2));
+    assert_eq!((files, commands), (3, 3));
 }
 
 #[test]

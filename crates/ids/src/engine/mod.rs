@@ -1,0 +1,200 @@
+//! An engine that matches rules packet by packet.
+//!
+//! It supports the keywords that look at one packet: `content` with its modifiers, `pcre`, `dsize`,
+//! `flags`, `byte_test`, `byte_jump` and `isdataat`. Its alerts on these rules equal those of
+//! Suricata 7.0. [`Signature::of`] names what it lacks for any other rule.
+//!
+//! A [`RuleEngine`] is shared by threads. Each thread has a [`Scratch`].
+//! [`RuleEngine::inspect`] allocates nothing.
+
+mod content;
+mod field;
+mod header;
+mod inspection;
+mod lack;
+mod limits;
+mod matcher;
+mod number;
+mod packet;
+mod pcre;
+mod prefilter;
+mod signature;
+#[cfg(feature = "vectorscan")]
+mod vectorscan;
+
+pub use lack::Lack;
+pub use matcher::Matcher;
+pub use packet::NotInspected;
+pub use signature::{Signature, SignatureProblem};
+
+use crate::rule::{Action, Rule, RuleError, RuleProblem, read_with};
+use crate::variables::Variables;
+use inspection::Inspection;
+use matcher::MatcherScratch;
+use packet::InspectedPacket;
+use pcre::PcreCaches;
+use prefilter::{CandidateSet, Entry, Prefilter};
+
+/// The most alerts of a packet; `packet-alert-max` of Suricata is the same.
+pub const ALERTS_MAX: usize = 15;
+
+/// An alert: a packet matches a rule that reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// The number of the signature, in the order in which [`RuleEngine::new`] got them.
+    pub signature: usize,
+    /// `sid` of the rule.
+    pub sid: u32,
+    /// `gid` of the rule.
+    pub gid: u32,
+    /// The action of the rule: `alert`, `drop` or `reject`.
+    pub action: Action,
+}
+
+/// A rule, and its signature or what the engine lacks for it.
+pub type CheckedRule = (Rule, Result<Signature, Vec<Lack>>);
+
+/// Reads rules as [`rule::read`](crate::rule::read) does, and makes signatures of those that the
+/// engine supports.
+///
+/// # Errors
+/// The first 20 rules that cannot be read, or have a keyword with a wrong value: nothing of the
+/// text is used.
+pub fn read(text: &str, variables: &Variables) -> Result<Vec<CheckedRule>, Vec<RuleError>> {
+    read_with(text, variables, |rule| match Signature::of(rule) {
+        Ok(signature) => Ok(Ok(signature)),
+        Err(SignatureProblem::Unsupported(lacks)) => Ok(Err(lacks)),
+        Err(SignatureProblem::Wrong { keyword, expected }) => {
+            Err((keyword, RuleProblem::Expected(expected)))
+        }
+    })
+}
+
+/// Signatures, prepared to be searched all at once.
+#[derive(Debug)]
+pub struct RuleEngine {
+    signatures: Vec<Signature>,
+    /// The number that each signature had.
+    numbers: Vec<usize>,
+    /// In the order of alerts.
+    entries: Vec<Entry>,
+    prefilter: Prefilter,
+}
+
+/// Memory of one thread, for one engine.
+#[derive(Debug)]
+pub struct Scratch {
+    candidates: CandidateSet,
+    patterns: MatcherScratch,
+    caches: PcreCaches,
+}
+
+impl RuleEngine {
+    /// Prepares signatures, with the fastest matcher of [`Matcher::ALL`].
+    pub fn new(signatures: impl IntoIterator<Item = Signature>) -> RuleEngine {
+        RuleEngine::with_matcher(signatures, Matcher::ALL[Matcher::ALL.len() - 1])
+    }
+
+    /// Prepares signatures. The matcher changes no alert.
+    pub fn with_matcher(
+        signatures: impl IntoIterator<Item = Signature>,
+        matcher: Matcher,
+    ) -> RuleEngine {
+        let mut ordered: Vec<(usize, Signature)> = signatures.into_iter().enumerate().collect();
+        ordered.sort_by_key(|(_, signature)| {
+            (order_of(signature.action), signature.priority, signature.sid)
+        });
+        let (numbers, mut signatures): (Vec<usize>, Vec<Signature>) = ordered.into_iter().unzip();
+        let mut caches = 0;
+        for signature in &mut signatures {
+            signature.expressions_mut().for_each(|pcre| pcre.add_cache(&mut caches));
+        }
+        let directions = |(number, signature): (u32, &Signature)| {
+            let headers = signature.headers.clone().into_iter();
+            headers.map(move |header| Entry { signature: number, header })
+        };
+        let entries: Vec<Entry> = (0..).zip(&signatures).flat_map(directions).collect();
+        let prefilter = Prefilter::new(&entries, &signatures, matcher);
+        RuleEngine { signatures, numbers, entries, prefilter }
+    }
+
+    /// The number of signatures.
+    pub fn signatures_count(&self) -> usize {
+        self.signatures.len()
+    }
+
+    /// Memory for one thread. [`RuleEngine::inspect`] does not grow it.
+    pub fn scratch(&self) -> Scratch {
+        let expressions = self.signatures.iter().flat_map(Signature::expressions);
+        Scratch {
+            candidates: CandidateSet::new(self.entries.len()),
+            patterns: self.prefilter.scratch(),
+            caches: expressions.filter_map(|pcre| Some(pcre.vm()?.create_cache())).collect(),
+        }
+    }
+
+    /// Inspects an Ethernet frame (no FCS), and calls `report` with each alert, in Suricata's
+    /// order. `scratch` is of this engine.
+    ///
+    /// # Errors
+    /// The frame is not inspected, because a packet in it cannot be told from it alone.
+    pub fn inspect(
+        &self,
+        frame: &[u8],
+        scratch: &mut Scratch,
+        mut report: impl FnMut(Alert),
+    ) -> Result<(), NotInspected> {
+        let packet = InspectedPacket::read(frame)?;
+        let Scratch { candidates, patterns, caches } = scratch;
+        self.prefilter.find(&packet, patterns, candidates);
+        let mut alerts = 0;
+        for &entry in &candidates.entries {
+            let entry = &self.entries[entry as usize];
+            let number = entry.signature as usize;
+            let signature = &self.signatures[number];
+            if !entry.header.matches(&packet) || !signature.matches(&packet, caches) {
+                continue;
+            }
+            if signature.action == Action::Pass {
+                break;
+            }
+            if signature.is_silent {
+                continue;
+            }
+            let Signature { sid, gid, action, .. } = *signature;
+            report(Alert { signature: self.numbers[number], sid, gid, action });
+            alerts += 1;
+            if alerts == ALERTS_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Signature {
+    /// Whether a packet has the size, the flags and the payload.
+    fn matches(&self, packet: &InspectedPacket<'_>, caches: &mut PcreCaches) -> bool {
+        let payload = packet.payload;
+        let has_flags = self.flags.iter().all(|test| {
+            packet.flags.is_some_and(|flags| test.matches(flags, self.pattern.is_some()))
+        });
+        has_flags
+            && self.size.is_none_or(|size| size.matches(payload.len()))
+            && (self.tests.is_empty()
+                || !payload.is_empty() && Inspection::new(payload, caches).passes(&self.tests))
+    }
+}
+
+/// The order in which Suricata tries actions.
+fn order_of(action: Action) -> u8 {
+    match action {
+        Action::Pass => 0,
+        Action::Drop => 1,
+        Action::Reject => 2,
+        Action::Alert | Action::Config => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Finds the few signatures that can match a packet, among many.
+//!
+//! Signatures are in groups: by transport, and by port if they name few ports of one end. A group
+//! searches the patterns of all its signatures at once. A signature without a pattern is a
+//! candidate for each packet of its group.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::header::{Protocols, RuleHeader};
+use super::matcher::{Matcher, MatcherScratch, PatternMatcher};
+use super::packet::InspectedPacket;
+use super::signature::{PayloadTest, Signature};
+use crate::rule::RuleEnd;
+
+/// Ports of one end, at most, for which a signature is in groups of these ports.
+const PORTS_MAX: u128 = 64;
+
+/// Transports with groups of their own: TCP, UDP, SCTP, ICMP, and all others.
+const TRANSPORTS_COUNT: usize = 5;
+
+/// A signature in one direction.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The number of its signature.
+    pub(super) signature: u32,
+    pub(super) header: RuleHeader,
+}
+
+/// Groups of entries.
+#[derive(Debug)]
+pub(super) struct Prefilter {
+    groups: Vec<CandidateGroup>,
+    /// The groups of each transport.
+    places: [TransportGroups; TRANSPORTS_COUNT],
+}
+
+/// The numbers of groups.
+#[derive(Clone, Debug, Default)]
+struct TransportGroups {
+    any: Option<u32>,
+    by_source: HashMap<u16, u32>,
+    by_destination: HashMap<u16, u32>,
+}
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum GroupPlace {
+    Any,
+    Source(u16),
+    Destination(u16),
+}
+
+#[derive(Debug)]
+struct CandidateGroup {
+    /// Candidates of each packet.
+    always: Vec<u32>,
+    patterns: PatternMatcher,
+    /// Where the candidates of each pattern begin.
+    starts: Vec<u32>,
+    candidates: Vec<Candidate>,
+}
+
+/// An entry whose pattern has been found, if it ends within these bytes.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    entry: u32,
+    end_min: u32,
+    end_max: u32,
+}
+
+/// Numbers of entries, each once.
+#[derive(Debug)]
+pub(super) struct CandidateSet {
+    pub(super) entries: Vec<u32>,
+    /// The round in which an entry was added.
+    rounds: Vec<u32>,
+    round: u32,
+}
+
+impl CandidateSet {
+    pub(super) fn new(entries_count: usize) -> CandidateSet {
+        let entries = Vec::with_capacity(entries_count);
+        CandidateSet { entries, rounds: vec![0; entries_count], round: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.rounds.fill(0);
+            self.round = 1;
+        }
+    }
+
+    fn add(&mut self, entry: u32) {
+        let round = &mut self.rounds[entry as usize];
+        if *round != self.round {
+            *round = self.round;
+            self.entries.push(entry);
+        }
+    }
+}
+
+impl Prefilter {
+    pub(super) fn new(entries: &[Entry], signatures: &[Signature], matcher: Matcher) -> Prefilter {
+        let mut members: [BTreeMap<GroupPlace, Vec<u32>>; TRANSPORTS_COUNT] = Default::default();
+        for (number, entry) in (0..).zip(entries) {
+            for transport in transports(entry.header.protocols) {
+                for place in places(&entry.header) {
+                    members[transport].entry(place).or_default().push(number);
+                }
+            }
+        }
+        let (mut groups, mut numbers) = (Vec::new(), HashMap::<Vec<u32>, u32>::new());
+        let places = members.map(|members| {
+            let mut places = TransportGroups::default();
+            for (place, members) in members {
+                // Ports with the same entries share a group.
+                let number = *numbers.entry(members).or_insert_with_key(|members| {
+                    groups.push(CandidateGroup::new(members, entries, signatures, matcher));
+                    groups.len() as u32 - 1
+                });
+                match place {
+                    GroupPlace::Any => places.any = Some(number),
+                    GroupPlace::Source(port) => drop(places.by_source.insert(port, number)),
+                    GroupPlace::Destination(port) => {
+                        places.by_destination.insert(port, number);
+                    }
+                }
+            }
+            places
+        });
+        Prefilter { groups, places }
+    }
+
+    /// Memory for the searches of a thread.
+    pub(super) fn scratch(&self) -> MatcherScratch {
+        let mut scratch = MatcherScratch::default();
+        self.groups.iter().for_each(|group| group.patterns.grow(&mut scratch));
+        scratch
+    }
+
+    /// Puts the entries that can match into `found`, in order.
+    pub(super) fn find(
+        &self,
+        packet: &InspectedPacket<'_>,
+        scratch: &MatcherScratch,
+        found: &mut CandidateSet,
+    ) {
+        found.clear();
+        let places = &self.places[match packet.protocol {
+            6 => 0,
+            17 => 1,
+            132 => 2,
+            1 | 58 => 3,
+            _ => 4,
+        }];
+        let [source, destination] = match packet.ports {
+            Some([source, destination]) => {
+                [places.by_source.get(&source), places.by_destination.get(&destination)]
+            }
+            None => [None, None],
+        };
+        for number in [places.any.as_ref(), source, destination].into_iter().flatten() {
+            self.groups[*number as usize].find(packet.payload, scratch, found);
+        }
+        found.entries.sort_unstable();
+    }
+}
+
+impl CandidateGroup {
+    fn new(
+        members: &[u32],
+        entries: &[Entry],
+        signatures: &[Signature],
+        matcher: Matcher,
+    ) -> CandidateGroup {
+        let (mut always, mut of) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<Candidate>>::new());
+        for &entry in members {
+            let signature = &signatures[entries[entry as usize].signature as usize];
+            match pattern(signature) {
+                None => always.push(entry),
+                Some((bytes, end_min, end_max)) => {
+                    of.entry(bytes).or_default().push(Candidate { entry, end_min, end_max });
+                }
+            }
+        }
+        let (mut starts, mut candidates) = (vec![0], Vec::new());
+        for found in of.values() {
+            candidates.extend(found);
+            starts.push(candidates.len() as u32);
+        }
+        let patterns: Vec<&[u8]> = of.keys().map(Vec::as_slice).collect();
+        let patterns = PatternMatcher::new(matcher, &patterns);
+        CandidateGroup { always, patterns, starts, candidates }
+    }
+
+    fn find(&self, payload: &[u8], scratch: &MatcherScratch, found: &mut CandidateSet) {
+        self.always.iter().for_each(|entry| found.add(*entry));
+        let is_complete = self.patterns.find(payload, scratch, |pattern, end| {
+            let [start, behind] = [pattern, pattern + 1].map(|at| self.starts[at] as usize);
+            for candidate in &self.candidates[start..behind] {
+                if (candidate.end_min..=candidate.end_max).contains(&(end as u32)) {
+                    found.add(candidate.entry);
+                }
+            }
+        });
+        if !is_complete {
+            self.candidates.iter().for_each(|candidate| found.add(candidate.entry));
+        }
+    }
+}
+
+/// The transports that packets of these protocols have.
+fn transports(protocols: Protocols) -> std::ops::Range<usize> {
+    match protocols {
+        Protocols::Tcp => 0..1,
+        Protocols::Udp => 1..2,
+        Protocols::Sctp => 2..3,
+        Protocols::Icmp { .. } => 3..4,
+        Protocols::Ip { .. } => 0..TRANSPORTS_COUNT,
+    }
+}
+
+/// The groups of an entry: of the ports of the end that names fewer, or of all.
+fn places(header: &RuleHeader) -> Vec<GroupPlace> {
+    let ports = |end: &RuleEnd| {
+        let ranges = end.ports.ranges().to_vec();
+        ranges.into_iter().flat_map(|(low, high)| low..=high).map(|port| port as u16)
+    };
+    let (source, destination) = (&*header.source, &*header.destination);
+    let count = |end: &RuleEnd| if end.names_ports { end.ports.count() } else { u128::MAX };
+    match (count(source), count(destination)) {
+        (few, more) if few < more && few <= PORTS_MAX => {
+            ports(source).map(GroupPlace::Source).collect()
+        }
+        (_, few) if few <= PORTS_MAX => ports(destination).map(GroupPlace::Destination).collect(),
+        _ => vec![GroupPlace::Any],
+    }
+}
+
+/// The pattern of a signature in lower case, and where it can end.
+fn pattern(signature: &Signature) -> Option<(Vec<u8>, u32, u32)> {
+    let PayloadTest::Content(content) = &signature.tests[signature.pattern?] else { return None };
+    let len = content.bytes.len();
+    let (at, part_len) = match content.limits.fast_part {
+        Some((at, len)) => (usize::from(at), usize::from(len)),
+        None => (0, len),
+    };
+    let bytes = content.bytes[at..at + part_len].to_ascii_lowercase();
+    let behind = len - at - part_len;
+    let (end_min, end_max) = match content.is_relative() {
+        true => (0, u32::MAX),
+        false => {
+            let end_min = usize::from(content.offset) + at + part_len;
+            let end_max = match content.depth {
+                0 => usize::MAX,
+                depth => usize::from(depth).saturating_sub(behind),
+            };
+            (end_min as u32, u32::try_from(end_max).unwrap_or(u32::MAX))
+        }
+    };
+    Some((bytes, end_min, end_max))
+}
