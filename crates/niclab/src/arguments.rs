@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+mod analytics;
 mod ctl;
 mod ctl_help;
 
@@ -19,6 +20,9 @@ use niclab_nic::rule::item::Item;
 
 use crate::kvs::Bytes;
 use crate::metrics;
+pub use analytics::{
+    AnalyticsArguments, AnalyticsCommand, GeneratorArguments, SendArguments, TupleInput,
+};
 pub use ctl::{
     CtlApplicationCommand, CtlArguments, CtlCommand, CtlProgramCommand, CtlTablesCommand,
     TableWords,
@@ -45,16 +49,16 @@ Exit codes:
        device under two of them; `conform` could not try a device, or nothing of it is right
   7    `rules check --strict` has found rules to fix, and every file could be used
   8    `compare` has found a regression
-  9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
-       of `nic ctl` is not there or went away
+  9    `serve`, `kvs`, `analytics` or `--metrics` cannot have its address, or the server of
+       `measure`, the card of `nic ctl` or the other end of `analytics` is not there or went away
   10   a packet test of `program test` did not hold
   11   `conform` found a device that accepts rules and does something else
   12   `fleet` found outliers: cards that are unlike the others
   13   `fleet` found no outlier, but could compare nothing, or left sources out
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
-Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and `run`
-at once, with 130. Other commands end by the signal itself.";
+Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics` and `serve` end: with 0. A second one ends
+these and `run` at once, with 130. Other commands end by the signal itself.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -126,6 +130,19 @@ Examples:
   niclab ids check --rules *.rules --json | jq -r '.lacks[] | [.rules, .name] | @tsv'
 
 Rules with variables such as $HOME_NET need --config, or /etc/suricata/suricata.yaml.";
+
+const ANALYTICS_EXAMPLES: &str = "\
+Examples:
+  niclab analytics --input generator
+      a million generated tuples, and the ten most frequent keys of each window of 10 s
+  niclab analytics --input json:tuples.jsonl --length-ms 60000 --slide-ms 10000 --top 3
+      tuples of a file, a line each: {\"stream\": 0, \"key\": 42, \"time_ns\": 1500000000}
+  niclab analytics --input udp:192.0.2.7:9770 --cores 0,1 --live
+      tuples over UDP, counted on two cores; the latest window on the terminal
+  niclab analytics send --to 192.0.2.7 --source 1
+      generated tuples to that one, until all of them are safe
+
+Counts are exact: a tuple that the network lost is sent again, and counted once.";
 
 const PARTITION_EXAMPLES: &str = "\
 Examples:
@@ -210,6 +227,12 @@ pub enum Command {
     /// It answers requests on standard input with lines of JSON on standard output, and ends with
     /// its input. `--device ssh://HOST=DEVICE` starts it on that host.
     Agent,
+    /// Count tuples by key in sliding windows, and write the most frequent keys of each window
+    ///
+    /// Tuples come over UDP, as lines of JSON or from a generator. A window's result is written
+    /// when every source has passed its end.
+    #[command(after_long_help = ANALYTICS_EXAMPLES)]
+    Analytics(AnalyticsArguments),
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),

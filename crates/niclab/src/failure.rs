@@ -12,16 +12,17 @@
 //! | 6 | a run, or `measure`, came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found rules to fix |
 //! | 8 | `compare` has found a regression |
-//! | 9 | `serve`, `kvs` or `--metrics` cannot have the address; `measure`'s server or `ctl`'s |
-//! |   | card is not there |
+//! | 9 | `serve`, `kvs`, `analytics` or `--metrics` cannot have the address; `measure`'s server, |
+//! |   | `ctl`'s card or the other end of `analytics` is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 11 | `conform` has found a device that accepts rules and does something else |
 //! | 12 | `fleet` has found outliers |
 //! | 13 | `fleet` has found no outlier, but could compare nothing, or left sources out |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
-//! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and
-//! `run` at once, with 130. All other commands end by the signal, as if niclab knew nothing of it.
+//! Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics` and `serve` end: with 0. A second one ends
+//! these and `run` at once, with 130. All other commands end by the signal, as if niclab knew
+//! nothing of it.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -47,6 +48,7 @@ use niclab_program::SingleError;
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 
+use crate::analytics::AnalyticsFailure;
 use crate::files::{reason, reason_of_profile, who_may};
 use crate::ids::IdsFailure;
 use crate::output::{one_line, quoted};
@@ -116,6 +118,9 @@ pub enum Failure {
     /// Rows of results, or a fleet.
     #[error("{0}")]
     Rows(#[from] RowsFailure),
+    /// Tuples that cannot be counted or sent.
+    #[error("{0}")]
+    Analytics(#[from] AnalyticsFailure),
     /// Rules of an intrusion detection.
     #[error("{0}")]
     Ids(#[from] IdsFailure),
@@ -653,6 +658,7 @@ impl Failure {
             Failure::Untrue { .. } => 10,
             Failure::NonConforming { .. } => 11,
             Failure::Rows(failure) => failure.code(),
+            Failure::Analytics(failure) => failure.code(),
             Failure::Ids(failure) => failure.code(),
             Failure::Stopped { .. } => STOPPED as u8,
         }

@@ -5,6 +5,7 @@
 
 mod advise;
 mod agent;
+mod analytics;
 mod arguments;
 mod baseline;
 mod compare;
@@ -78,6 +79,7 @@ fn command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Advise { device, workload, json } => advise::run(&device, &workload, json),
         Command::Agent => agent::run(),
+        Command::Analytics(arguments) => analytics::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),

@@ -1,14 +1,15 @@
-//! `--metrics`: the counters of a card and of a store, for Prometheus.
+//! `--metrics`: the counters of a card, of a store and of analytics, for Prometheus.
 //!
 //! - `families`: metric families and their two text formats.
-//! - `card`, `store`: the families of a card, and of a key-value store under the names of
-//!   memcached's exporter.
+//! - `analytics`, `card`, `store`: the families of counted tuples, of a card, and of a key-value
+//!   store under the names of memcached's exporter.
 //! - `http`: requests and answers as bytes.
 //! - `server`: a thread that serves connections.
 //! - `questions`: brings questions of that thread to the one that has the card.
 //!
 //! A scrape never waits on the packet path, and a slow or hostile client delays nobody.
 
+mod analytics;
 mod card;
 mod families;
 mod http;
@@ -17,10 +18,13 @@ mod server;
 mod store;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
+use niclab_analytics::job::EngineView;
 use niclab_apps::kvs::transport::StatisticsView;
 use niclab_card::Card;
 
+use crate::analytics::InputCounters;
 use crate::failure::Failure;
 use crate::nic::sample::sample;
 use crate::output;
@@ -86,6 +90,30 @@ impl StoreMetrics {
             Some(families)
         };
         Ok(StoreMetrics { _server: started(listen, source)? })
+    }
+}
+
+/// The metrics of analytics. They end with this.
+pub struct AnalyticsMetrics {
+    _server: MetricsServer,
+}
+
+impl AnalyticsMetrics {
+    /// Listens there, and says where.
+    ///
+    /// # Errors
+    /// [`Failure::Metrics`] where the address cannot be had.
+    pub fn start(
+        listen: SocketAddr,
+        engine: EngineView,
+        counters: Arc<InputCounters>,
+    ) -> Result<AnalyticsMetrics, Failure> {
+        let source = move || {
+            let mut families = Families::of_program();
+            analytics::push(&engine.status()?, &counters, &mut families);
+            Some(families)
+        };
+        Ok(AnalyticsMetrics { _server: started(listen, source)? })
     }
 }
 

@@ -4,6 +4,7 @@
 //! measurements at a time would take each other's cores away.
 #![forbid(unsafe_code)]
 
+mod analytics;
 mod baseline;
 mod cases;
 mod changing;

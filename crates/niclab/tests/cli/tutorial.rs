@@ -15,6 +15,8 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/first-pr
 
 const IDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ids.md");
 
+const ANALYTICS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/analytics.md");
+
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rules.md");
 
 /// Runs a command of the chapter in `directory`, and compares what it says.
@@ -84,6 +86,25 @@ fn the_page_about_rules_of_suricata_runs_as_written() {
     }
     let (files, commands, _) = carried_out(IDS, scratch.path());
     assert_eq!((files, commands), (3, 3));
+}
+
+#[test]
+fn the_page_about_tuples_runs_as_written() {
+    let place = scratch();
+    let (files, commands, shell) = carried_out(ANALYTICS, place.path());
+    assert_eq!((files, commands, shell.len()), (1, 2, 2));
+    // Those of other hosts, in a shell in which `niclab` is this one.
+    for (text, _) in &shell {
+        let path = Path::new(env!("CARGO_BIN_EXE_niclab")).parent().unwrap();
+        let paths = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-euc", text]).env("PATH", paths).current_dir(place.path());
+        let ended = run(bash);
+        assert_eq!(ended.code, Some(0), "{text}{ended:?}");
+        assert!(ended.err.contains("100,000 tuples"), "{text}{ended:?}");
+    }
+    let lines = |name: &str| fs::read_to_string(place.path().join(name)).unwrap().lines().count();
+    assert_eq!((lines("both.jsonl"), lines("all.jsonl")), (10, 10));
 }
 
 #[test]

@@ -1,0 +1,252 @@
+//! What arrives from sources: each tuple is taken once, and acknowledged when it is safe.
+//!
+//! [`Receiver::receive`] offers every new tuple to a [`TupleSink`]. A tuple that the sink took is
+//! safe: nothing but the end of the process can lose it (see [`crate::inbox`]). Only such tuples
+//! are marked in the source's filter, and only marked tuples are acknowledged. A source sends all
+//! others again. So every tuple of a source that goes on sending is counted exactly once, whatever
+//! the network loses, repeats or reorders.
+//!
+//! A receiver trusts no source. Its memory for a source is a filter of a fixed window, and it has a
+//! fixed number of sources. A sequence behind the window is a duplicate, one beyond it is refused.
+//! It forgets a source only if every tuple it took of it would be late by now: whoever replays them
+//! all adds nothing to a count.
+
+mod filter;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+pub use filter::{SequenceFilter, SequenceVerdict, WINDOW_MAX};
+use sources::SourceState;
+
+use crate::tuple::{
+    self, AcknowledgementHead, END_NS, Frame, FrameError, SourceProgress, Tuple, Tuples,
+};
+use crate::window::Windows;
+
+/// Takes tuples, in the order of their arrival.
+pub trait TupleSink {
+    /// Takes a tuple. `false` if there is no room: the source has to send it again.
+    fn take(&mut self, tuple: &Tuple<'_>) -> bool;
+}
+
+/// How a receiver is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverOptions {
+    /// Sequences that a source may be ahead of its first missing one, up to [`WINDOW_MAX`].
+    pub window: u32,
+    /// Sources at most.
+    pub sources_max: usize,
+    /// No result is complete before this many sources were there.
+    pub sources_awaited: usize,
+    /// A source that sends nothing for this long holds no result back, nanoseconds.
+    pub silence_ns: u64,
+    /// The windows of the results.
+    pub windows: Windows,
+}
+
+impl Default for ReceiverOptions {
+    fn default() -> ReceiverOptions {
+        ReceiverOptions {
+            window: 1_024,
+            sources_max: 4_096,
+            sources_awaited: 1,
+            silence_ns: 10_000_000_000,
+            windows: Windows::default(),
+        }
+    }
+}
+
+/// What a receiver has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Frames without a defect.
+    pub frames: u64,
+    /// Datagrams that are no frame.
+    pub malformed: u64,
+    /// Tuples that were taken.
+    pub taken: u64,
+    /// Tuples that were taken before.
+    pub duplicates: u64,
+    /// Tuples for which there was no room; their sources send them again.
+    pub no_room: u64,
+    /// Tuples whose sequence is beyond the window or the end of their source.
+    pub beyond: u64,
+    /// Tuples whose windows may be complete already: acknowledged and not counted.
+    pub late: u64,
+    /// Frames of sources for which there is no memory.
+    pub refused: u64,
+}
+
+/// The receiving end of any number of sources.
+#[derive(Debug)]
+pub struct Receiver {
+    options: ReceiverOptions,
+    sources: HashMap<u64, SourceState>,
+    /// Sources that were ever there.
+    sources_seen: usize,
+    /// Every tuple taken from now on has an event time from here on.
+    watermark_ns: u64,
+    /// The latest event time of all tuples that were taken.
+    latest_ns: Option<u64>,
+    /// Until then no memory is looked for where all sources are taken.
+    full_until_ns: u64,
+    /// What was done.
+    pub counters: ReceiverCounters,
+}
+
+/// How long a receiver without memory for another source looks for none, nanoseconds.
+const FULL_NS: u64 = 100_000_000;
+
+impl Receiver {
+    /// A receiver that has no source yet.
+    pub fn new(options: ReceiverOptions) -> Receiver {
+        Receiver {
+            options,
+            sources: HashMap::new(),
+            sources_seen: 0,
+            watermark_ns: 0,
+            latest_ns: None,
+            full_until_ns: 0,
+            counters: ReceiverCounters::default(),
+        }
+    }
+
+    /// Receives the payload of a datagram at a time of the caller's clock; the source that gets an
+    /// acknowledgement, which [`Receiver::write_acknowledgement`] writes.
+    ///
+    /// # Errors
+    /// [`FrameError`] of a datagram that is no frame. Nothing of it was taken.
+    pub fn receive(
+        &mut self,
+        now_ns: u64,
+        datagram: &[u8],
+        sink: &mut dyn TupleSink,
+    ) -> Result<Option<u64>, FrameError> {
+        let parsed = Frame::parse(datagram).inspect_err(|_| self.counters.malformed += 1)?;
+        self.counters.frames += 1;
+        let (source, frame) = parsed;
+        if matches!(frame, Frame::Acknowledgement(_)) {
+            return Ok(None);
+        }
+        if !self.has_memory(source, now_ns) {
+            self.counters.refused += 1;
+            return Ok(Some(source));
+        }
+        let window = self.options.window;
+        let state = self.sources.entry(source).or_insert_with(|| {
+            self.sources_seen += 1;
+            SourceState::new(window)
+        });
+        state.heard_at_ns = now_ns;
+        match frame {
+            Frame::Tuples(tuples) => self.take(source, tuples, sink),
+            Frame::Progress(progress) => state.promise(&progress),
+            Frame::Acknowledgement(_) => {}
+        }
+        Ok(Some(source))
+    }
+
+    /// Takes the new tuples of a source that is there.
+    fn take(&mut self, source: u64, tuples: Tuples<'_>, sink: &mut dyn TupleSink) {
+        let (windows, counters) = (self.options.windows, &mut self.counters);
+        let Some(state) = self.sources.get_mut(&source) else { return };
+        for tuple in tuples {
+            match state.check(tuple.sequence) {
+                SequenceVerdict::Duplicate => counters.duplicates += 1,
+                SequenceVerdict::Beyond => counters.beyond += 1,
+                SequenceVerdict::New => {
+                    let is_late = windows.pane(tuple.time_ns) < windows.pane(self.watermark_ns);
+                    if !is_late && !sink.take(&tuple) {
+                        counters.no_room += 1;
+                        continue;
+                    }
+                    let counter = if is_late { &mut counters.late } else { &mut counters.taken };
+                    *counter += 1;
+                    self.latest_ns = self.latest_ns.max(Some(tuple.time_ns));
+                    state.take(tuple.sequence, tuple.time_ns);
+                }
+            }
+        }
+    }
+
+    /// Whether a source has memory, or can have some.
+    fn has_memory(&mut self, source: u64, now_ns: u64) -> bool {
+        if self.sources.contains_key(&source) || self.sources.len() < self.options.sources_max {
+            return true;
+        }
+        if now_ns < self.full_until_ns {
+            return false;
+        }
+        let (windows, silence_ns) = (self.options.windows, self.options.silence_ns);
+        let closed = windows.pane(self.watermark_ns);
+        let can_go = |state: &SourceState| {
+            !state.is_live(now_ns, silence_ns)
+                && state.latest_ns.is_none_or(|latest_ns| windows.pane(latest_ns) < closed)
+        };
+        let old = self.sources.iter().find(|(_, state)| can_go(state)).map(|(source, _)| *source);
+        match old {
+            Some(old) => _ = self.sources.remove(&old),
+            None => self.full_until_ns = now_ns + FULL_NS,
+        }
+        old.is_some()
+    }
+
+    /// Writes what is safe of a source, in at most `len_max` bytes, or in the 32 that every
+    /// acknowledgement has: nobody gets more bytes back than were sent in his name. `credit` limits
+    /// the sequences that the source may send from the first missing one on; no source gets more
+    /// than the window.
+    pub fn write_acknowledgement(
+        &self,
+        source: u64,
+        credit: u32,
+        len_max: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(state) = self.sources.get(&source) else {
+            let head = AcknowledgementHead { is_refused: true, ..Default::default() };
+            return tuple::write_acknowledgement(out, source, &head, std::iter::empty());
+        };
+        let head = AcknowledgementHead {
+            cumulative: state.filter.next(),
+            credit: credit.min(state.filter.window() as u32),
+            is_ended: state.is_ended(),
+            is_refused: false,
+        };
+        let words = len_max.saturating_sub(tuple::FIXED_LEN) / 8;
+        let selective = state.filter.selective().take(words);
+        tuple::write_acknowledgement(out, source, &head, selective);
+    }
+
+    /// The event time from which on tuples may still be taken: those before it were taken, or their
+    /// sources are silent. It never falls. Where no source is live, it is behind all windows of the
+    /// tuples that were taken.
+    pub fn watermark_ns(&mut self, now_ns: u64) -> u64 {
+        if self.sources_seen < self.options.sources_awaited {
+            return self.watermark_ns;
+        }
+        let silence_ns = self.options.silence_ns;
+        let live = self.sources.values().filter(|state| state.is_live(now_ns, silence_ns));
+        let passed_ns = match (live.map(|state| state.progress_ns).min(), self.latest_ns) {
+            (Some(progress_ns), _) => progress_ns,
+            (None, Some(latest_ns)) => self.options.windows.end_of_all_ns(latest_ns),
+            (None, None) => 0,
+        };
+        self.watermark_ns = self.watermark_ns.max(passed_ns);
+        self.watermark_ns
+    }
+
+    /// Sources that were heard of lately, and have not ended.
+    pub fn live_sources(&self, now_ns: u64) -> usize {
+        let silence_ns = self.options.silence_ns;
+        self.sources.values().filter(|state| state.is_live(now_ns, silence_ns)).count()
+    }
+
+    /// Whether all awaited sources were there, and all sources have ended.
+    pub fn is_finished(&self) -> bool {
+        self.sources_seen >= self.options.sources_awaited
+            && self.sources.values().all(SourceState::is_ended)
+    }
+}

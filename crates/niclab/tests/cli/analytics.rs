@@ -1,0 +1,199 @@
+//! `niclab analytics`: inputs that agree, and every wrong one with its message.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::command::{Ended, niclab, run, scratch};
+
+/// Windows of 100 ms that slide by 50 ms.
+const SHORT: [&str; 4] = ["--length-ms", "100", "--slide-ms", "50"];
+
+fn analytics(directory: &Path, arguments: &[&str]) -> Ended {
+    let mut started = niclab(&["analytics"]);
+    started.args(arguments).current_dir(directory);
+    run(started)
+}
+
+/// Tuples of the generator that has this seed.
+fn generated(seed: &str) -> [&str; 6] {
+    ["--tuples", "5000", "--seed", seed, "--keys", "50"]
+}
+
+/// Key counts of all windows together, with their order forgotten.
+fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A command whose lines on standard error are read one by one; killed with its value.
+struct Started {
+    child: Child,
+    err: BufReader<std::process::ChildStderr>,
+}
+
+impl Started {
+    fn new(arguments: &[&str]) -> Started {
+        let mut command = niclab(&["analytics"]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap());
+        Started { child, err }
+    }
+
+    /// The word behind `before` in the first line that has it.
+    fn word(&mut self, before: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(before) {
+            line.clear();
+            assert!(self.err.read_line(&mut line).unwrap() > 0, "{before} is missing");
+        }
+        let rest = line.split_once(before).unwrap().1;
+        rest.split([';', '/', ' ', '\n']).next().unwrap().to_owned()
+    }
+
+    /// Exit code, standard output, and the rest of standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.err.read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), out, err)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn udp_and_json_have_the_results_of_the_generator() {
+    let place = scratch();
+    let local = [&["--input", "generator"], &SHORT[..], &generated("3")].concat();
+    let local = analytics(place.path(), &local);
+    assert_eq!(local.code, Some(0), "{local:?}");
+    let expected = lines(&local.out);
+    assert_eq!(expected.len(), 10, "{local:?}");
+    assert!(local.err.ends_with("5,000 tuples, 0 late; 10 windows\n"), "{local:?}");
+
+    let mut udp =
+        Started::new(&[&SHORT[..], &["--input", "udp:127.0.0.1:0", "--until-end"]].concat());
+    let to = udp.word("tuples from udp:");
+    let send = ["send", "--to", &to, "--source", "9", "--payload", "100"];
+    let sent = analytics(place.path(), &[&send[..], &generated("3")].concat());
+    sent.with(0, &["5,000 tuples safe in ", " sent again"]);
+    let (code, out, err) = udp.end();
+    assert_eq!((code, lines(&out)), (Some(0), expected.clone()), "{err}");
+    assert!(err.contains("5,000 tuples, 0 late; ") && err.contains("0 malformed"), "{err}");
+
+    // The same as lines of JSON: the counts of every window lead back to the tuples of its keys.
+    let text: String = (0..5_000)
+        .map(|at| format!("{{\"key\":{},\"time_ns\":{}}}\n", at % 7, at * 100_000))
+        .collect();
+    fs::write(place.path().join("a.jsonl"), &text).unwrap();
+    let file = analytics(place.path(), &[&["--input", "json:a.jsonl"], &SHORT[..]].concat());
+    let found = lines(&file.out);
+    assert_eq!((file.code, found.len()), (Some(0), 10));
+    assert_eq!(found[0]["top"][0]["count"], 143, "{file:?}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("json-tcp:{}", listener.local_addr().unwrap());
+    let sending = thread::spawn(move || {
+        listener.accept().unwrap().0.write_all(text.as_bytes()).unwrap();
+    });
+    let socket = analytics(place.path(), &[&["--input", &address], &SHORT[..]].concat());
+    sending.join().unwrap();
+    assert_eq!((socket.code, socket.out), (Some(0), file.out));
+}
+
+#[test]
+fn processes_count_together() {
+    let place = scratch();
+    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let hosts: Vec<String> = (0..2).map(free).collect();
+    fs::write(place.path().join("hosts"), hosts.join("\n")).unwrap();
+    let path = place.path().join("hosts").display().to_string();
+    let run = |process, seed| {
+        let cluster = ["--hostfile", path.as_str(), "--process", process, "--input", "generator"];
+        Started::new(&[&cluster[..], &SHORT[..], &generated(seed)].concat())
+    };
+    let (first, second) = (run("0", "1"), run("1", "1"));
+    let ((code, out, err), other) = (first.end(), second.end());
+    assert_eq!((code, other.0, &*other.1), (Some(0), Some(0), ""), "{err}{}", other.2);
+    // Twice the same tuples: each count is twice as large.
+    let alone = [&["--input", "generator"], &SHORT[..], &generated("1")].concat();
+    let alone = lines(&analytics(place.path(), &alone).out);
+    let together = lines(&out);
+    assert_eq!(together.len(), alone.len());
+    for (two, one) in together.iter().zip(&alone) {
+        let counts = two["top"].as_array().unwrap().iter().zip(one["top"].as_array().unwrap());
+        for (two, one) in counts {
+            assert_eq!(two["key"], one["key"]);
+            assert_eq!(two["count"].as_u64(), one["count"].as_u64().map(|count| 2 * count));
+        }
+    }
+}
+
+#[test]
+fn counters_are_served_to_prometheus() {
+    let mut udp = Started::new(&["--input", "udp:127.0.0.1:0", "--metrics", "0"]);
+    let metrics = udp.word("metrics at http://");
+    let to = udp.word("tuples from udp:");
+    let place = scratch();
+    let send = ["send", "--to", &to, "--source", "9"];
+    let sent = analytics(place.path(), &[&send[..], &generated("3")].concat());
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let mut stream = TcpStream::connect(metrics).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    for line in [
+        "niclab_analytics_tuples_total{outcome=\"taken\"} 5000",
+        "niclab_analytics_frames_total{outcome=\"malformed\"} 0",
+        "niclab_analytics_restarts_total 0",
+        "niclab_analytics_waiting{worker=\"0\"} 0",
+    ] {
+        assert!(answer.lines().any(|of| of == line), "{line} is missing in:\n{answer}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_its_totals() {
+    let mut udp = Started::new(&["--input", "udp:127.0.0.1:0"]);
+    udp.word("tuples from udp:");
+    kill_process(Pid::from_child(&udp.child), Signal::INT).unwrap();
+    let (code, out, err) = udp.end();
+    assert_eq!((code, &*out), (Some(0), ""), "{err}");
+    assert!(err.ends_with("0 tuples, 0 late; 0 windows\n"), "{err}");
+}
+
+#[test]
+fn wrong_input_is_refused_with_a_remedy() {
+    let place = scratch();
+    let call = |arguments: &[&str]| analytics(place.path(), arguments);
+    fs::write(place.path().join("bad.jsonl"), "{\"key\":1,\"time_ns\":5}\n{\"key\":1}\n").unwrap();
+    fs::write(place.path().join("empty"), "\n").unwrap();
+    fs::write(place.path().join("hosts"), "a:1\nb\n").unwrap();
+    call(&["--input", "json:bad.jsonl"])
+        .with(3, &["json:bad.jsonl: line 2: missing field `time_ns`", "write {\"stream\""]);
+    call(&["--input", "json:none"]).with(3, &["--input json:none: ", "give a file"]);
+    call(&["--input", "xml:none"]).with(2, &["write udp, udp:ADDRESS, json:FILE"]);
+    call(&["--length-ms", "10", "--slide-ms", "3"]).with(2, &["the slide must divide the length"]);
+    call(&["--slide-ms", "0"]).with(2, &["at least 1000 ns are needed"]);
+    call(&["--input", "generator", "--zipf=-1"]).with(2, &["--zipf"]);
+    call(&["--input", "generator", "--tuples", "9", "--interval-ns", "9223372036854775807"])
+        .with(2, &["the last event time is 2^63 ns or more"]);
+    call(&["--hostfile", "empty", "--process", "0"]).with(3, &["it names no process"]);
+    call(&["--hostfile", "hosts", "--process", "0"]).with(3, &["line 2: `b`: write HOST:PORT"]);
+    call(&["--input", "json:bad.jsonl", "-o", "hosts"]).with(4, &["hosts cannot be written"]);
+    call(&["--cores", "9999"]).with(3, &["9999"]);
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = format!("udp:{}", taken.local_addr().unwrap());
+    call(&["--input", &address]).with(9, &["choose another address"]);
+    call(&["send", "--source", "1", "--input", "udp"]).with(2, &["send takes json:FILE"]);
+}
