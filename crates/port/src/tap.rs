@@ -5,7 +5,7 @@
 //! made goes with its last queue pair.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,6 +44,43 @@ pub struct TapQueuePair {
 /// # Errors
 /// [`PortError`]; a new interface is gone then.
 pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapQueuePair>, PortError> {
+    let (queue_pairs, link) = join_all(name, count, region)?;
+    switch_on(link.index, LinkFlags::empty())
+        .map_err(|error| PortError::of(PortKind::Tap, "switch on", name, error))?;
+    Ok(queue_pairs)
+}
+
+/// Opens an interface as [`open`] does, whose frames are for sockets of AF_PACKET alone: the kernel
+/// has no ARP and no IPv6 on it, and drops IPv4 that comes by it. So frames of somebody else's
+/// network change nothing on this host, and it sends none.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for_sockets(
+    name: &str,
+    count: u32,
+    region: &Arc<Region>,
+) -> Result<Vec<TapQueuePair>, PortError> {
+    let (queue_pairs, link) = join_all(name, count, region)?;
+    let failed = |error| PortError::of(PortKind::Tap, "keep the kernel from", name, error);
+    match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1") {
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        written => written.map_err(failed)?,
+    }
+    // Strict (RFC 3704): no route leads back by it, for it has no address.
+    fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1").map_err(failed)?;
+    switch_on(link.index, LinkFlags::Noarp)
+        .map_err(|error| PortError::of(PortKind::Tap, "switch on", name, error))?;
+    Ok(queue_pairs)
+}
+
+/// Makes the queues of an interface, which is not switched on.
+fn join_all(
+    name: &str,
+    count: u32,
+    region: &Arc<Region>,
+) -> Result<(Vec<TapQueuePair>, Link), PortError> {
     if count == 0 || count > QUEUE_PAIRS_MAX {
         return Err(PortError::QueuePairs { name: name.to_owned(), count, most: QUEUE_PAIRS_MAX });
     }
@@ -79,16 +116,15 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapQueue
         let longest = longest.saturating_sub(1);
         return Err(PortError::mtu(PortKind::Tap, &link, longest));
     }
-    switch_on(link.index)
-        .map_err(|error| PortError::of(PortKind::Tap, "switch on", name, error))?;
-    Ok(queue_pairs)
+    Ok((queue_pairs, link))
 }
 
-fn switch_on(index: u32) -> io::Result<()> {
+/// Switches an interface on, with other flags.
+fn switch_on(index: u32, others: LinkFlags) -> io::Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = index;
-    message.header.flags = LinkFlags::Up;
-    message.header.change_mask = LinkFlags::Up;
+    message.header.flags = LinkFlags::Up | others;
+    message.header.change_mask = LinkFlags::Up | others;
     Ok(Netlink::route()?.request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())?)
 }
 

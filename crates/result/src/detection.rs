@@ -24,7 +24,7 @@ pub struct DetectionDocument {
     pub port: String,
     /// From the first packet that could come to the end, seconds.
     pub seconds: f64,
-    /// Packets that came.
+    /// Packets that came since the engines were ready.
     pub packets: u64,
     /// Packets that came, and that the card had no room for.
     pub packets_missed: u64,

@@ -1,9 +1,7 @@
 //! Commands to an engine, by its Unix socket: an object of JSON a line (user guide of Suricata 7.0,
 //! "Interacting via Unix Socket").
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -23,9 +21,7 @@ const ANSWER_LEN_MAX: u64 = 16 << 20;
 /// # Errors
 /// The engine does not answer within `patience`, or refuses, with its reason.
 pub(super) fn ask(directory: &Path, command: &str, patience: Duration) -> io::Result<Value> {
-    let directory = File::open(directory)?;
-    // Any path of the directory is too long for an address of a socket; this one is short.
-    let socket = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?;
+    let socket = UnixStream::connect(directory.join(SOCKET))?;
     socket.set_read_timeout(Some(patience))?;
     socket.set_write_timeout(Some(patience))?;
     let mut answers = BufReader::new(socket.try_clone()?.take(ANSWER_LEN_MAX));

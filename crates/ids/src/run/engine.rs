@@ -65,6 +65,8 @@ pub(super) struct EngineSettings {
     pub(super) cpu: u32,
     /// The program.
     pub(super) program: PathBuf,
+    /// The configuration of the user.
+    pub(super) config: PathBuf,
     /// Its directory.
     pub(super) directory: PathBuf,
     /// How it gets packets.
@@ -154,13 +156,16 @@ impl Engine {
     }
 
     fn launch(&mut self) -> Result<(), EngineError> {
-        let EngineSettings { number, cpu, program, directory, input, pipe } = &self.settings;
+        let EngineSettings { number, cpu, program, config, directory, input, pipe } =
+            &self.settings;
         let failed = |source| EngineError::Program { program: program.clone(), source };
         // The last one may have left it.
         let _ = fs::remove_file(directory.join(SOCKET));
         let _ = fs::remove_file(directory.join(LOG));
         let mut command = Command::new(program);
-        command.current_dir(directory).args(["-c", CONFIG, "-l", "."]);
+        // It finds the files of its configuration from here, as without niclab.
+        command.arg("-c").arg(config).arg("--include").arg(directory.join(CONFIG));
+        command.arg("-l").arg(directory);
         // Ctrl-C is for niclab, which ends it.
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -332,8 +337,7 @@ impl Engine {
 
     /// Packets that it has inspected since it was started, as far as it has said.
     pub(super) fn inspected(&self) -> Option<u64> {
-        // The first frame of a pipe is niclab's.
-        let own = u64::from(self.settings.input == Input::Pipe);
+        let own = self.settings.pipe.as_ref().map_or(0, Pipe::own_frames);
         self.inspected.map(|count| count.saturating_sub(own))
     }
 
@@ -466,9 +470,11 @@ fn last_words(directory: &Path, status: ExitStatus) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => status.to_string(),
     };
+    if status.signal().is_some() {
+        return end;
+    }
     let said = tail(&directory.join(LOG)) + &tail(&directory.join("stderr.log"));
-    let of_error = |line: &&str| line.contains("Error") || line.contains("error");
-    match said.lines().rfind(of_error).or_else(|| said.lines().next_back()) {
+    match said.lines().rfind(|line| line.contains("Error") || line.contains("error")) {
         Some(line) => format!("{end}; {}", line.trim()),
         None => end,
     }

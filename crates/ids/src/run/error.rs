@@ -45,6 +45,12 @@ pub enum RunError {
         /// Which, from 0.
         engine: usize,
     },
+    /// A directory whose path is too long for an engine's socket.
+    #[error(
+        "{}: the path is too long for the socket of an engine, which has 107 bytes at most; choose \
+         a shorter directory", .0.display()
+    )]
+    LongPath(PathBuf),
     /// It was stopped while it started.
     #[error("stopped before the engines were ready")]
     Stopped,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::pipe::Pipe;
 use super::setup::Setup;
 use crate::region::FlowEnds;
 use crate::rule::Transport;
@@ -108,6 +109,8 @@ struct Held {
 
 /// Brings the events of all engines together.
 pub(super) struct Merge {
+    /// The ways to the engines, if they are pipes: events of niclab's own frames do not count.
+    pipes: Vec<Pipe>,
     setup: Arc<Setup>,
     change: Option<Change>,
     counters: Vec<EventCounters>,
@@ -126,9 +129,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub(super) fn new(setup: Arc<Setup>) -> Merge {
+    pub(super) fn new(setup: Arc<Setup>, pipes: Vec<Pipe>) -> Merge {
         let engines = setup.partition().cores_count();
         Merge {
+            pipes,
             setup,
             change: None,
             counters: vec![EventCounters::default(); engines],
@@ -166,8 +170,8 @@ impl Merge {
             self.counters[engine].damaged += 1;
             return;
         };
-        if event.pcap_cnt == Some(1) {
-            // It is about the first frame of a pipe, which is niclab's.
+        let pipe = self.pipes.get(engine);
+        if event.pcap_cnt.is_some_and(|number| pipe.is_some_and(|pipe| pipe.is_own(number))) {
             return;
         }
         let flow = event.flow();
@@ -330,7 +334,7 @@ mod tests {
         let setup = setup(RULES, None);
         let (mail, web) = (core(&setup, 0), core(&setup, 1));
         assert_ne!(mail, web);
-        let mut merge = Merge::new(setup);
+        let mut merge = Merge::new(setup, Vec::new());
         let now = Instant::now();
         merge.take(web, alert(30, 80, 2), true, now);
         merge.take(mail, alert(20, 25, 1), true, now);
@@ -351,7 +355,7 @@ mod tests {
     fn an_event_waits_for_earlier_ones() {
         let setup = setup(RULES, None);
         let (mail, web) = (core(&setup, 0), core(&setup, 1));
-        let mut merge = Merge::new(setup);
+        let mut merge = Merge::new(setup, Vec::new());
         let now = Instant::now();
         merge.take(web, alert(30, 80, 2), true, now);
         merge.take(mail, alert(20, 25, 1), true, now + HOLD / 2);
@@ -365,7 +369,7 @@ mod tests {
     #[test]
     fn what_is_no_event_is_counted_and_left_out() {
         let setup = setup(RULES, None);
-        let mut merge = Merge::new(setup);
+        let mut merge = Merge::new(setup, Vec::new());
         let whole = alert(1, 25, 1);
         for (line, is_whole) in [
             (whole[..40].to_vec(), false),
@@ -387,7 +391,7 @@ mod tests {
         let more = RULES.replace("any 25 ", "any [25,26] ");
         let after = setup(&more, Some(&before));
         let (old, new) = (core(&before, 0), core(&after, 0));
-        let mut merge = Merge::new(Arc::clone(&before));
+        let mut merge = Merge::new(Arc::clone(&before), Vec::new());
         let start: Timestamp = "2026-11-28T10:00:00+01:00".parse().unwrap();
         let start = start.as_nanosecond();
         merge.change(after, start + 500_000_000, start + 501_000_000);

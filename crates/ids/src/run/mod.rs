@@ -134,9 +134,9 @@ pub struct EngineResult {
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// Packets that came.
+    /// Packets that came since the engines were ready.
     pub packets: u64,
-    /// Packets that came, and that the card had no room for.
+    /// Packets that came since then, and that the card had no room for.
     pub packets_missed: u64,
     /// Each engine.
     pub engines: Vec<EngineResult>,
@@ -159,6 +159,8 @@ pub struct IdsRun {
     output: Receiver<Output>,
     merge: Merge,
     eve: EveFile,
+    /// Packets that came and that were missed before the engines were ready.
+    before: (u64, u64),
     accounts: Vec<Account>,
     reload: Option<Reload>,
     /// How long the engines took to load the rules that hold.
@@ -237,6 +239,8 @@ impl IdsRun {
             }
         }
         self.look_at_reload();
+        // An engine takes other rules when it has a frame.
+        self.pipes.iter().for_each(|pipe| pipe.nudge(self.reload.is_some()));
         let missing = self.card.iter_mut().flat_map(Card::run_housekeeping);
         let missing: Vec<String> =
             missing.map(|(name, error)| format!("{name} is not there: {error}")).collect();
@@ -278,7 +282,8 @@ impl IdsRun {
     /// Packets that came so far, and alerts that count.
     pub fn progress(&self) -> (u64, u64) {
         let counters = self.card.as_ref().map(Card::counters);
-        let packets = counters.and_then(|counters| Some(counters.ports.first()?.rx_frames));
+        let packets =
+            counters.and_then(|counters| Some(counters.ports.first()?.rx_frames - self.before.0));
         let alerts = self.merge.counters().iter().map(|of| of.alerts).sum();
         (packets.unwrap_or(0), alerts)
     }
@@ -319,8 +324,8 @@ impl IdsRun {
             });
         }
         let result = RunResult {
-            packets: ports.first().map_or(0, |port| port.rx_frames),
-            packets_missed: ports.first().map_or(0, |port| port.rx_missed),
+            packets: ports.first().map_or(0, |port| port.rx_frames - self.before.0),
+            packets_missed: ports.first().map_or(0, |port| port.rx_missed - self.before.1),
             engines,
             alerts: self.merge.alerts().clone(),
             late: self.merge.late(),

@@ -3,18 +3,20 @@
 //! The card waits for a slow engine, so none of its frames is lost. If the engine ends, the port is
 //! gone until the next engine has made another pipe.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, PipeReader, Write};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_card::{PortError, PortName, PortSource};
 use niclab_nic::memory::Region;
 use niclab_packet::trace::{Endian, Format, Resolution, Writer};
-use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
+use niclab_port::{Burst, tap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, write};
 use rustix::pipe::fcntl_setpipe_size;
@@ -22,13 +24,16 @@ use rustix::pipe::fcntl_setpipe_size;
 /// How long the card waits for an engine before it looks whether the run is over.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// The pause between frames of niclab's own.
+const NUDGE: Duration = Duration::from_millis(50);
+
 /// Bytes that a pipe holds.
 const PIPE_LEN: usize = 1 << 20;
 
-/// The first frame of each pipe: an ARP probe for no address (RFC 5227, section 1.1). Suricata
-/// waits for a frame before it says that it has started. Whatever it reports of its first frame
+/// A frame of niclab's own: an ARP probe for no address (RFC 5227, section 1.1). Suricata says that
+/// it has started, and takes other rules, when it has a frame. Whatever it reports of these frames
 /// does not count.
-const FIRST_FRAME: [u8; 42] = [
+const OWN_FRAME: [u8; 42] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0, 0x08, 0x06, // Ethernet
     0, 1, 0x08, 0, 6, 4, 0, 1, // a request for IPv4
     2, 0, 0, 0, 0, 0, 0, 0, 0, 0, // by this address, which has none of IP
@@ -45,6 +50,8 @@ fn now_ns() -> u64 {
 pub(super) enum RunPort {
     /// A port as others have it.
     Named(PortName),
+    /// A TAP interface of this name, for an engine alone.
+    Tap(String),
     /// The way to an engine.
     Pipe(Pipe),
 }
@@ -56,8 +63,11 @@ pub(super) struct Pipe {
     /// The pipe of an engine that is not ready, and of one that is.
     made: Arc<Mutex<Option<OwnedFd>>>,
     next: Arc<Mutex<Option<OwnedFd>>>,
+    /// The numbers of niclab's own frames in the pipe, from 1, and whether more are to come.
+    own: Arc<Mutex<HashSet<u64>>>,
+    nudges: Arc<AtomicBool>,
     /// When the card stops waiting for the engine, if the run ends.
-    until: Arc<OnceLock<Instant>>,
+    until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Pipe {
@@ -66,12 +76,13 @@ impl Pipe {
     }
 
     /// Makes the pipe of the next engine, and returns the end that the engine reads. The head of a
-    /// trace and [`FIRST_FRAME`] are in it.
+    /// trace and [`OWN_FRAME`] are in it.
     pub(super) fn make(&self) -> io::Result<PipeReader> {
         let (reader, mut writer) = io::pipe()?;
         let head = Writer::new(Vec::new(), Format::Pcap(Endian::Little, Resolution::Nano));
         let mut start = head.and_then(Writer::finish).map_err(io::Error::other)?;
-        push_record(&mut start, now_ns(), &FIRST_FRAME);
+        push_record(&mut start, now_ns(), &OWN_FRAME);
+        *lock_own(&self.own) = HashSet::from([1]);
         writer.write_all(&start)?;
         // A system may allow less.
         let _ = fcntl_setpipe_size(&writer, PIPE_LEN);
@@ -81,15 +92,39 @@ impl Pipe {
         Ok(reader)
     }
 
+    fn waits(&self) -> bool {
+        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Has an engine without packets get frames of niclab's own.
+    pub(super) fn nudge(&self, nudges: bool) {
+        self.nudges.store(nudges, Ordering::Relaxed);
+    }
+
+    /// Whether a frame is niclab's own, by its number in the pipe, from 1.
+    pub(super) fn is_own(&self, number: u64) -> bool {
+        lock_own(&self.own).contains(&number)
+    }
+
+    /// How many frames of the last pipe are niclab's own.
+    pub(super) fn own_frames(&self) -> u64 {
+        lock_own(&self.own).len() as u64
+    }
+
     /// Gives the card the last pipe, whose engine is ready.
     pub(super) fn publish(&self) {
         *lock(&self.next) = lock(&self.made).take();
     }
 
-    /// Has the card wait for this engine until then and no longer.
+    /// Has the card wait for this engine until then and no longer, whatever was said before.
     pub(super) fn wait_until(&self, until: Instant) {
-        let _ = self.until.set(until);
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
+}
+
+fn lock_own(own: &Mutex<HashSet<u64>>) -> MutexGuard<'_, HashSet<u64>> {
+    own.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock(end: &Mutex<Option<OwnedFd>>) -> MutexGuard<'_, Option<OwnedFd>> {
@@ -100,6 +135,7 @@ impl fmt::Display for RunPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunPort::Named(name) => name.fmt(f),
+            RunPort::Tap(name) => write!(f, "tap:{name}"),
             RunPort::Pipe(pipe) => write!(f, "engine:{}", pipe.engine),
         }
     }
@@ -109,6 +145,7 @@ impl PortSource for RunPort {
     fn queue_pair_frames(&self) -> usize {
         match self {
             RunPort::Named(name) => name.queue_pair_frames(),
+            RunPort::Tap(_) => tap::FRAMES,
             RunPort::Pipe(_) => 0,
         }
     }
@@ -116,6 +153,10 @@ impl PortSource for RunPort {
     fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
         let pipe = match self {
             RunPort::Named(name) => return name.open(count, region),
+            RunPort::Tap(name) => {
+                let queue_pairs = tap::open_for_sockets(name, count, region)?.into_iter();
+                return Ok(queue_pairs.map(|of| Box::new(of) as Box<dyn QueuePair>).collect());
+            }
             RunPort::Pipe(pipe) => pipe,
         };
         if count != 1 {
@@ -124,20 +165,21 @@ impl PortSource for RunPort {
         let Some(end) = lock(&pipe.next).take() else {
             return Err(PortError::Ended { reason: "the engine is not there yet".to_owned() });
         };
-        let (region, until) = (Arc::clone(region), Arc::clone(&pipe.until));
+        let (region, pipe) = (Arc::clone(region), pipe.clone());
         let (waiting, counters) = Default::default();
-        Ok(vec![Box::new(PipeQueuePair { region, end, until, waiting, counters })])
+        let (frames, last) = (1, Instant::now());
+        Ok(vec![Box::new(PipeQueuePair { region, end, pipe, waiting, frames, last, counters })])
     }
 
     fn can_reopen(&self) -> bool {
         match self {
             RunPort::Named(name) => name.can_reopen(),
-            RunPort::Pipe(_) => true,
+            RunPort::Tap(_) | RunPort::Pipe(_) => true,
         }
     }
 
     fn is_output_only(&self) -> bool {
-        matches!(self, RunPort::Pipe(_))
+        matches!(self, RunPort::Tap(_) | RunPort::Pipe(_))
     }
 }
 
@@ -145,9 +187,12 @@ impl PortSource for RunPort {
 struct PipeQueuePair {
     region: Arc<Region>,
     end: OwnedFd,
-    until: Arc<OnceLock<Instant>>,
+    pipe: Pipe,
     /// Bytes that are to be written.
     waiting: Vec<u8>,
+    /// Frames in the pipe so far, and when the last one was written.
+    frames: u64,
+    last: Instant,
     counters: QueuePairCounters,
 }
 
@@ -158,9 +203,7 @@ impl PipeQueuePair {
         while !rest.is_empty() {
             match write(&self.end, rest) {
                 Ok(len) => rest = &rest[len..],
-                Err(Errno::AGAIN)
-                    if self.until.get().is_none_or(|until| Instant::now() < *until) =>
-                {
+                Err(Errno::AGAIN) if self.pipe.waits() => {
                     let _ = poll(&mut [PollFd::new(&self.end, PollFlags::OUT)], Some(&LOOK));
                 }
                 Err(Errno::INTR) => {}
@@ -170,6 +213,20 @@ impl PipeQueuePair {
         }
         self.waiting.clear();
         Ok(())
+    }
+}
+
+impl PipeQueuePair {
+    /// Writes a frame of niclab's own, if that is wanted and there was none for a while.
+    fn nudge(&mut self) -> io::Result<()> {
+        if !self.pipe.nudges.load(Ordering::Relaxed) || self.last.elapsed() < NUDGE {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        self.frames += 1;
+        lock_own(&self.pipe.own).insert(self.frames);
+        push_record(&mut self.waiting, now_ns(), &OWN_FRAME);
+        self.write_all()
     }
 }
 
@@ -189,8 +246,9 @@ impl QueuePair for PipeQueuePair {
 
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         if burst.is_empty() {
-            return Ok(());
+            return self.nudge();
         }
+        self.last = Instant::now();
         let now_ns = now_ns();
         let (mut frames, mut bytes) = (0, 0);
         for desc in &*burst {
@@ -200,6 +258,7 @@ impl QueuePair for PipeQueuePair {
         }
         self.write_all()?;
         burst.drain(..).for_each(|desc| pool.give(desc));
+        self.frames += frames;
         self.counters.tx_frames += frames;
         self.counters.tx_bytes += bytes;
         Ok(())

@@ -1,10 +1,11 @@
-//! The configuration of one engine: the user's, with what niclab needs for itself.
+//! The configuration of one engine: what it is given beside that of the user.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::error::EngineError;
+use super::error::{EngineError, RunError};
 
 /// Name of the configuration in the directory of an engine.
 pub(super) const CONFIG: &str = "engine.yaml";
@@ -15,6 +16,9 @@ pub(super) const LOG: &str = "suricata.log";
 /// Name of the socket that takes commands.
 pub(super) const SOCKET: &str = "command.sock";
 
+/// How deep a configuration may include others.
+const INCLUDES_MAX: usize = 8;
+
 /// The way in which an engine gets its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
@@ -24,14 +28,9 @@ pub(super) enum Input {
     Pipe,
 }
 
-/// The configuration of an engine whose working directory is `directory`. It includes that of the
-/// user, whose path is `user`, and whose output of events is `eve`.
-pub(super) fn config(
-    user: &Path,
-    eve: Map<String, Value>,
-    directory: &Path,
-    input: &Input,
-) -> String {
+/// What an engine is given beside the configuration of the user: the settings that niclab needs in
+/// its place. `eve` is the output of events.
+pub(super) fn config(eve: Map<String, Value>, directory: &Path, input: &Input) -> String {
     let text = |path: &Path| Value::from(path.to_string_lossy().into_owned()).to_string();
     let interface = match input {
         Input::Tap(name) => format!(
@@ -41,30 +40,24 @@ pub(super) fn config(
         Input::Pipe => String::new(),
     };
     let outputs = json!([{ "eve-log": eve }]);
-    // A key that comes again replaces the one of the included file. The socket has a short path:
-    // the address of a socket has 108 bytes at most.
     format!(
-        "%YAML 1.1\n---\ninclude: {}\ndefault-rule-path: {}\nrule-files: [{RULES}]\nlogging:\n  \
+        "%YAML 1.1\n---\ndefault-rule-path: {}\nrule-files: [{RULES}]\nlogging:\n  \
          default-log-level: notice\n  outputs:\n    - console: {{enabled: no}}\n    - file: \
          {{enabled: yes, level: notice, filename: {LOG}}}\nstats: {{enabled: yes, interval: \
-         1}}\noutputs: {outputs}\nunix-command: {{enabled: yes, filename: \
-         /proc/self/cwd/{SOCKET}}}\n{interface}",
-        text(user),
+         1}}\noutputs: {outputs}\nunix-command: {{enabled: yes, filename: {}}}\n{interface}",
         text(directory),
+        text(&directory.join(SOCKET)),
     )
 }
 
-/// The output of events that a configuration has, in the form that niclab reads: with all its
-/// settings but the file, and without the statistics of the engine. Alerts alone, if it has none.
+/// The output of events that a configuration has, or one that it includes, in the form that niclab
+/// reads: with all its settings but the file, and without the statistics of the engine. Alerts
+/// alone, if it has none.
 ///
 /// # Errors
-/// [`EngineError::Config`].
-pub(super) fn eve(config: &str) -> Result<Map<String, Value>, EngineError> {
-    let read: Value =
-        serde_saphyr::from_str(config).map_err(|error| EngineError::Config(error.to_string()))?;
-    let outputs = read.get("outputs").and_then(Value::as_array);
-    let of = outputs.into_iter().flatten().filter_map(|output| output.get("eve-log"));
-    let mut eve = of.filter_map(Value::as_object).next().cloned().unwrap_or_default();
+/// [`RunError::File`]; [`RunError::Engine`] with [`EngineError::Config`].
+pub(super) fn eve(config: &Path) -> Result<Map<String, Value>, RunError> {
+    let mut eve = eve_of(config, 0)?.unwrap_or_default();
     // None of these fits a pipe to niclab.
     for key in ["prefix", "rotate-interval", "redis", "threaded", "append", "filemode"] {
         eve.remove(key);
@@ -86,16 +79,59 @@ pub(super) fn eve(config: &str) -> Result<Map<String, Value>, EngineError> {
     Ok(eve)
 }
 
+/// The first output of events of a configuration, or else of those that it includes.
+fn eve_of(path: &Path, depth: usize) -> Result<Option<Map<String, Value>>, RunError> {
+    let bad = |reason: String| {
+        let reason = format!("{}: {reason}", path.display());
+        RunError::Engine { engine: 0, error: EngineError::Config(reason) }
+    };
+    let text = fs::read_to_string(path)
+        .map_err(|source| RunError::File { path: path.to_owned(), source })?;
+    let read: Value = serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    if read.get("run-as").is_some_and(|user| !user.is_null()) {
+        return Err(bad(
+            "not supported: `run-as`: niclab could not end the engines; leave it out \
+                        and start niclab as that user"
+                .to_owned(),
+        ));
+    }
+    let outputs = read.get("outputs").and_then(Value::as_array);
+    let mut found = outputs.into_iter().flatten().filter_map(|output| output.get("eve-log"));
+    if let Some(eve) = found.find_map(Value::as_object) {
+        return Ok(Some(eve.clone()));
+    }
+    let included: Vec<&str> = match read.get("include") {
+        Some(Value::String(path)) => vec![path],
+        Some(Value::Array(paths)) => paths.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    if depth >= INCLUDES_MAX && !included.is_empty() {
+        return Err(bad("it includes others too deeply".to_owned()));
+    }
+    // Suricata looks for them beside the configuration.
+    let directory = path.parent().unwrap_or(Path::new("."));
+    for name in included {
+        if let Some(eve) = eve_of(&directory.join(name), depth + 1)? {
+            return Ok(Some(eve));
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_output_of_events_keeps_its_settings_and_goes_to_niclab() {
+        let place = tempfile::tempdir().unwrap();
+        let [main, included] = ["main.yaml", "in.yaml"].map(|name| place.path().join(name));
+        fs::write(&main, "include: in.yaml\n").unwrap();
         let config = "outputs:\n  - fast: {enabled: yes}\n  - eve-log:\n      enabled: no\n      \
                       filename: eve.json\n      community-id: true\n      types:\n        - alert: \
                       {payload: yes}\n        - stats: {totals: yes}\n        - flow\n";
-        let eve = eve(config).unwrap();
+        fs::write(&included, config).unwrap();
+        let eve = eve(&main).unwrap();
         assert_eq!(eve["types"], json!([{"alert": {"payload": true}}, "flow"]));
         assert_eq!(eve["filename"], "/dev/stdout");
         assert_eq!(eve["enabled"], "yes");
@@ -104,7 +140,21 @@ mod tests {
 
     #[test]
     fn without_an_output_of_events_there_are_alerts() {
-        assert_eq!(eve("outputs: []").unwrap()["types"], json!(["alert"]));
-        assert!(matches!(eve("outputs: [1"), Err(EngineError::Config(_))));
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.yaml");
+        let of = |text: &str| {
+            fs::write(&path, text).unwrap();
+            eve(&path)
+        };
+        assert_eq!(of("outputs: []").unwrap()["types"], json!(["alert"]));
+        for (text, reason) in [
+            ("outputs: [1", "a.yaml: "),
+            ("run-as: {user: suri}", "not supported: `run-as`"),
+            ("include: a.yaml", "too deeply"),
+            ("include: b.yaml", "b.yaml"),
+        ] {
+            let error = of(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 }

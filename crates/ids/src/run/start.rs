@@ -1,12 +1,12 @@
 //! How a run starts: directories, engines, and the card.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use niclab_card::{Card, CardConfig, CardError, CardWorkload, PacketProcessor, PortName, Receive};
+use niclab_port::link;
 use niclab_program::{Pipeline, Program, read_tables};
 
 use super::account::Account;
@@ -15,12 +15,15 @@ use super::error::RunError;
 use super::eve::{EVE, EveFile};
 use super::merge::Merge;
 use super::pipe::{Pipe, RunPort};
-use super::settings::{self, CONFIG, Input};
+use super::settings::{self, CONFIG, Input, SOCKET};
 use super::setup::Setup;
 use super::{EVENTS_MAX, IdsRun, LOOK, RunConfig, failed, place};
 use crate::partition::Partition;
 use crate::rule::Rule;
 use crate::steering::{STEERING_PROGRAM, SteeringTables};
+
+/// Bytes of the address of a socket, without its last zero (unix(7)).
+const SOCKET_LEN_MAX: usize = 107;
 
 /// An error of the card's program.
 fn of_program(error: &dyn std::fmt::Display) -> RunError {
@@ -45,15 +48,17 @@ pub(super) fn program() -> Result<Pipeline, RunError> {
 
 /// Makes the directory of each engine, with its configuration.
 fn make_directories(config: &RunConfig, inputs: &[Input]) -> Result<(), RunError> {
-    let user = fs::read_to_string(&config.config).map_err(failed(&config.config))?;
-    let eve = settings::eve(&user).map_err(|error| RunError::Engine { engine: 0, error })?;
-    let user = fs::canonicalize(&config.config).map_err(failed(&config.config))?;
+    let eve = settings::eve(&config.config)?;
     inputs.iter().enumerate().try_for_each(|(engine, input)| {
         let directory = place(&config.directory, engine);
         fs::create_dir(&directory).map_err(failed(&directory))?;
         let directory = fs::canonicalize(&directory).map_err(failed(&directory))?;
+        let socket = directory.join(SOCKET);
+        if socket.as_os_str().len() > SOCKET_LEN_MAX {
+            return Err(RunError::LongPath(socket));
+        }
         let path = directory.join(CONFIG);
-        let text = settings::config(&user, eve.clone(), &directory, input);
+        let text = settings::config(eve.clone(), &directory, input);
         fs::write(&path, text).map_err(failed(&path))
     })
 }
@@ -75,11 +80,11 @@ impl IdsRun {
             true => vec![Input::Pipe; engines],
             false => taps(engines).into_iter().map(Input::Tap).collect(),
         };
-        let pipes = (0..if is_trace { engines } else { 0 }).map(Pipe::new).collect();
+        let pipes: Vec<Pipe> = (0..if is_trace { engines } else { 0 }).map(Pipe::new).collect();
         make_directories(&config, &inputs)?;
         let setup = Arc::new(Setup::new(rules, partition, None));
         let (to, output) = sync_channel(EVENTS_MAX);
-        let merge = Merge::new(Arc::clone(&setup));
+        let merge = Merge::new(Arc::clone(&setup), pipes.clone());
         let eve = EveFile::create(&config.directory);
         let eve = eve.map_err(failed(&config.directory.join(EVE)))?;
         let mut run = IdsRun {
@@ -88,6 +93,7 @@ impl IdsRun {
             card: None,
             pipes,
             engines: Vec::new(),
+            before: (0, 0),
             accounts: vec![Account::default(); engines],
             output,
             merge,
@@ -108,7 +114,11 @@ impl IdsRun {
         run.start_engines(inputs.clone(), &to)?;
         run.wait_for_engines(is_stopped)?;
         match &mut run.card {
-            Some(card) => card.set_program(Some(whole)).map_err(|error| of_program(&error))?,
+            Some(card) => {
+                let ports = card.counters().ports;
+                run.before = ports.first().map_or((0, 0), |port| (port.rx_frames, port.rx_missed));
+                card.set_program(Some(whole)).map_err(|error| of_program(&error))?;
+            }
             None => run.card = Some(run.start_card(&inputs, whole)?),
         }
         Ok(run)
@@ -125,6 +135,7 @@ impl IdsRun {
                 number,
                 cpu: self.config.engine_cpus[number],
                 program: self.config.suricata.clone(),
+                config: self.config.config.clone(),
                 directory: fs::canonicalize(&directory).map_err(failed(&directory))?,
                 input,
                 pipe: self.pipes.get(number).cloned(),
@@ -137,7 +148,7 @@ impl IdsRun {
 
     fn start_card(&self, inputs: &[Input], program: Pipeline) -> Result<Card, RunError> {
         let engine = |(number, input): (usize, &Input)| match input {
-            Input::Tap(name) => RunPort::Named(PortName::Tap(name.clone())),
+            Input::Tap(name) => RunPort::Tap(name.clone()),
             Input::Pipe => RunPort::Pipe(self.pipes[number].clone()),
         };
         let ports = std::iter::once(RunPort::Named(self.config.port.clone()))
@@ -147,15 +158,7 @@ impl IdsRun {
         let config = CardConfig { receive: Receive::Interrupt, ..CardConfig::new(ports, 1, cores) };
         let program = Some(PacketProcessor::from(program));
         let workload = CardWorkload { program, ..CardWorkload::default() };
-        let card = Card::start_with(&config, workload).map_err(RunError::Card)?;
-        for input in inputs {
-            if let Input::Tap(name) = input {
-                // The kernel's own packets by it are none of the port's. A kernel without IPv6
-                // sends none.
-                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-            }
-        }
-        Ok(card)
+        Card::start_with(&config, workload).map_err(RunError::Card)
     }
 
     fn wait_for_engines(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), RunError> {
@@ -179,6 +182,6 @@ impl IdsRun {
 
 /// Names of TAP interfaces that do not exist yet.
 fn taps(count: usize) -> Vec<String> {
-    let is_there = |name: &str| Path::new("/sys/class/net").join(name).exists();
-    (0..).map(|at| format!("ids{at}")).filter(|name| !is_there(name)).take(count).collect()
+    let is_free = |name: &String| !matches!(link::find(name), Ok(Some(_)));
+    (0..).map(|at| format!("ids{at}")).filter(is_free).take(count).collect()
 }

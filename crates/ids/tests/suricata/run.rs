@@ -160,6 +160,8 @@ fn other_rules_hold_from_one_packet_on() {
     }
     let (rules, partition) = divided(&after, 3);
     run.reload(rules, partition).unwrap();
+    let (rules, partition) = divided(&after, 3);
+    assert!(matches!(run.reload(rules, partition), Err(RunError::Reloading)));
     let mut reloaded = 0;
     let result = to_the_end(run, |_, event| match event {
         RunEvent::Reloaded { .. } => reloaded += 1,
@@ -178,6 +180,29 @@ fn other_rules_hold_from_one_packet_on() {
     let revs: Vec<u64> = by_packet.into_values().collect();
     assert!(revs.is_sorted() && revs[0] == 1 && revs.ends_with(&[2]), "at one packet");
     assert_eq!(result.alerts.keys().map(|(gid, _)| *gid).max(), Some(1));
+}
+
+#[test]
+fn an_engine_without_packets_takes_other_rules() {
+    let test = "an_engine_without_packets_takes_other_rules";
+    let Some(suricata) = Suricata::find(test) else { return };
+    let place = suricata.place.path().join("idle");
+    let frames = numbered(5_000, &[5001], b"EVIL");
+    let config = suricata.config(&place, &timed(&frames), "1", 2);
+    let rules = "alert udp any any -> any 5001 (content:\"EVIL\"; sid:1;)\n\
+                 alert udp any any -> any 5002 (content:\"EVIL\"; sid:2;)\n";
+    let mut run = IdsRun::start(config, divided(rules, 2), &|| false).unwrap();
+    let (rules, partition) = divided(&rules.replace("any 5002", "any 5003"), 2);
+    run.reload(rules, partition).unwrap();
+    let mut reloaded = 0;
+    let result = to_the_end(run, |_, event| match event {
+        RunEvent::Reloaded { .. } => reloaded += 1,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(reloaded, 1);
+    assert_eq!(result.alerts.get(&(1, 1)), Some(&(frames.len() as u64)), "{:?}", result.alerts);
+    let missed: Vec<_> = result.engines.iter().map(|engine| engine.packets_missed).collect();
+    assert_eq!(missed, [Some(0), Some(0)]);
 }
 
 #[test]

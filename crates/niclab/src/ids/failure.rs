@@ -54,6 +54,15 @@ pub enum IdsFailure {
     /// A trace on a card of several cores.
     #[error("--card-cores: give one core: a trace is read by one")]
     TraceCores,
+    /// A port that packets do not come from.
+    #[error(
+        "--port {port}: packets come from xdp:INTERFACE, packet:INTERFACE or \
+         pcap:in=FILE,speed=N: give one of these"
+    )]
+    Port {
+        /// As it was given.
+        port: String,
+    },
     /// No configuration of Suricata.
     #[error(
         "Suricata needs a configuration: give --config FILE; its package brings \
@@ -101,7 +110,9 @@ impl IdsFailure {
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
-            IdsFailure::Partition(PartitionError::Cores(_)) | IdsFailure::TraceCores => 2,
+            IdsFailure::Partition(PartitionError::Cores(_))
+            | IdsFailure::Port { .. }
+            | IdsFailure::TraceCores => 2,
             IdsFailure::NoSuricata => 5,
             IdsFailure::Stopped => STOPPED as u8,
             IdsFailure::Run(RunError::File { .. }) => 4,

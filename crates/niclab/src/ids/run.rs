@@ -87,6 +87,14 @@ fn config(arguments: &IdsRunArguments) -> Result<RunConfig, Failure> {
     if !(1..=CORES_MAX).contains(&arguments.rules.cores) {
         return Err(IdsFailure::Partition(PartitionError::Cores(arguments.rules.cores)).into());
     }
+    let is_source = match &arguments.port {
+        PortName::Xdp(_) | PortName::Packet(_) => true,
+        PortName::Pcap(files) => files.output.is_none(),
+        PortName::Tap(_) => false,
+    };
+    if !is_source {
+        return Err(IdsFailure::Port { port: arguments.port.to_string() }.into());
+    }
     let card_cores = cores(&arguments.card_cores)?;
     let is_trace = matches!(arguments.port, PortName::Pcap(_));
     if is_trace && card_cores.len() > 1 {

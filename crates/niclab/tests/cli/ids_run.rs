@@ -121,7 +121,11 @@ fn a_run_that_cannot_start_leaves_nothing() {
     write("cut.pcap", "\u{a}\r\r\n");
     write("bad.yaml", "vars: [1\n");
     let fine = "pcap:in=in.pcap,speed=max";
-    let refused: [(&[&str], i32, &str); 6] = [
+    write("as.yaml", "%YAML 1.1\n---\nrun-as:\n  user: nobody\n");
+    let refused: [(&[&str], i32, &str); 9] = [
+        (&["--config", "as.yaml", "--port", fine], 3, "not supported: `run-as`"),
+        (&["--port", "tap:foo"], 2, "--port tap:foo: packets come from xdp:INTERFACE"),
+        (&["--suricata", "/bin/true", "--port", fine], 9, "engine 0: it ended: exit status 0"),
         (&["--suricata", "./none", "--port", fine], 5, "none: it cannot be started: No such file"),
         (&["--card-cores", "0,0", "--port", fine], 3, "core 0"),
         (
@@ -172,11 +176,13 @@ said() {
 }
 send() { niclab nic --port pcap:in=in.pcap,speed=1 --port packet:vb --seconds 1 >sent; }
 ip link add va type veth peer name vb
-echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+for end in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$end/disable_ipv6; done
 ip link set va up; ip link set vb up
 arguments="--rules local.rules --config suricata.yaml --cores 2 --port xdp:va --suricata ./suricata"
 "$NICLAB" ids run $arguments -o one --json >one.json 2>one.err & run=$!
 started one.err $run
+ip -o link show ids0
+ip -o -6 address show dev ids0
 send
 sed -i 's/msg:"first"/msg:"third"/' local.rules
 kill -HUP $run
@@ -234,7 +240,9 @@ fn an_interface_is_watched_and_nothing_is_left() {
     assert_in_order(
         &said,
         &[
+            "NOARP",
             "\"packets\": 400",
+            "\"packets_missed\": 0",
             "\"reloads\": 1",
             "msg:\"third\"",
             "first: 100",
@@ -245,7 +253,7 @@ fn an_interface_is_watched_and_nothing_is_left() {
             "killed: no interface",
         ],
     );
-    assert!(!said.contains("is left"), "{said}");
+    assert!(!said.contains("is left") && !said.contains("inet6"), "{said}");
 }
 
 /// A disk that is full for a while, and one that stays so.
