@@ -33,7 +33,7 @@ use inspection::Inspection;
 use matcher::MatcherScratch;
 use packet::InspectedPacket;
 use pcre::PcreCaches;
-use prefilter::{CandidateSet, Entry, Prefilter};
+use prefilter::{CandidateSet, DirectedSignature, Prefilter};
 
 /// The most alerts of a packet; `packet-alert-max` of Suricata is the same.
 pub const ALERTS_MAX: usize = 15;
@@ -77,7 +77,7 @@ pub struct RuleEngine {
     /// The number that each signature had.
     numbers: Vec<usize>,
     /// In the order of alerts.
-    entries: Vec<Entry>,
+    entries: Vec<DirectedSignature>,
     prefilter: Prefilter,
 }
 
@@ -111,9 +111,9 @@ impl RuleEngine {
         }
         let directions = |(number, signature): (u32, &Signature)| {
             let headers = signature.headers.clone().into_iter();
-            headers.map(move |header| Entry { signature: number, header })
+            headers.map(move |header| DirectedSignature { signature: number, header })
         };
-        let entries: Vec<Entry> = (0..).zip(&signatures).flat_map(directions).collect();
+        let entries: Vec<DirectedSignature> = (0..).zip(&signatures).flat_map(directions).collect();
         let prefilter = Prefilter::new(&entries, &signatures, matcher);
         RuleEngine { signatures, numbers, entries, prefilter }
     }

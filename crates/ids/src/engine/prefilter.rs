@@ -20,7 +20,7 @@ const TRANSPORTS_COUNT: usize = 5;
 
 /// A signature in one direction.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct DirectedSignature {
     /// The number of its signature.
     pub(super) signature: u32,
     pub(super) header: RuleHeader,
@@ -102,7 +102,11 @@ impl CandidateSet {
 }
 
 impl Prefilter {
-    pub(super) fn new(entries: &[Entry], signatures: &[Signature], matcher: Matcher) -> Prefilter {
+    pub(super) fn new(
+        entries: &[DirectedSignature],
+        signatures: &[Signature],
+        matcher: Matcher,
+    ) -> Prefilter {
         let mut members: [BTreeMap<GroupPlace, Vec<u32>>; TRANSPORTS_COUNT] = Default::default();
         for (number, entry) in (0..).zip(entries) {
             for transport in transports(entry.header.protocols) {
@@ -171,7 +175,7 @@ impl Prefilter {
 impl CandidateGroup {
     fn new(
         members: &[u32],
-        entries: &[Entry],
+        entries: &[DirectedSignature],
         signatures: &[Signature],
         matcher: Matcher,
     ) -> CandidateGroup {
