@@ -24,7 +24,7 @@ struct Storm {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What a run has printed, and its exit code.
+/// The output of a run, and its exit code.
 struct Outcome {
     code: Option<i32>,
     lines: Vec<Value>,

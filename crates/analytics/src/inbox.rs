@@ -38,7 +38,7 @@ pub struct Entry {
 /// WorkerCounts of keys by pane.
 pub type PaneCounts = BTreeMap<u64, HashMap<u64, u64>>;
 
-/// What was counted, and how far.
+/// The counts of a worker, and the position up to which it has counted.
 #[derive(Debug, Default)]
 pub struct WorkerCounts {
     /// The counts.
@@ -113,7 +113,7 @@ impl EntryQueue {
     }
 }
 
-/// What a worker has taken.
+/// The entries that a worker has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenEntries {
     /// The position of the first one.
@@ -133,7 +133,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty inbox for so many entries.
+    /// Makes an empty inbox that holds at most `capacity` entries.
     pub fn new(capacity: usize) -> Inbox {
         let entries = VecDeque::with_capacity(capacity);
         let queue = EntryQueue { entries, ..EntryQueue::default() };
@@ -196,8 +196,8 @@ impl Inbox {
         queue.worker = Some(std::thread::current());
     }
 
-    /// Reads entries, at most so many, into `entries`, whose content is replaced. They stay in the
-    /// inbox until they are counted.
+    /// Replaces the content of `entries` with at most `most` entries of the inbox. The inbox keeps
+    /// them until they are counted.
     pub fn take(&self, most: usize, entries: &mut Vec<Entry>) -> TakenEntries {
         entries.clear();
         let mut queue = self.queue();
@@ -239,7 +239,7 @@ mod tests {
         Entry { key, pane, stream: 0 }
     }
 
-    /// WorkerCounts what is there, as a worker does, until it dies after so many tuples.
+    /// Counts the entries as a worker does, which dies after `dies_after` tuples.
     fn work(inbox: &Inbox, dies_after: usize) {
         inbox.attach();
         let (mut entries, mut left) = (Vec::new(), dies_after);

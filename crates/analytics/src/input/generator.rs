@@ -7,7 +7,7 @@ use super::LocalTuple;
 /// Tuples alternate between the streams below this one.
 pub const GENERATED_STREAMS: u16 = 2;
 
-/// What is generated.
+/// The settings of the generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GeneratorSpec {
     /// Tuples.

@@ -41,7 +41,7 @@ pub enum JsonError {
     Json {
         /// Its number, from 1 on.
         line: u64,
-        /// What is wrong, and where in the line.
+        /// The error, with its place in the line.
         source: serde_json::Error,
     },
     /// An event time that is too late.

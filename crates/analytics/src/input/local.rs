@@ -13,7 +13,7 @@ const BURST: usize = 256;
 /// How long a full inbox is waited for before it is looked at again.
 const FULL: Duration = Duration::from_micros(50);
 
-/// What an input has done, for another thread.
+/// The counters of an input, which another thread may read.
 #[derive(Debug, Default)]
 pub struct LocalCounters {
     taken: AtomicU64,

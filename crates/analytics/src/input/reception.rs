@@ -71,7 +71,7 @@ impl Reception {
         observer.passed(&STEPS, taken);
     }
 
-    /// What the receiver has done.
+    /// The counters of the receiver.
     pub fn counters(&self) -> ReceiverCounters {
         self.receiver.counters
     }

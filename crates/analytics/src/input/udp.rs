@@ -32,7 +32,7 @@ pub struct UdpOptions {
     pub until_end: bool,
 }
 
-/// What an input has done, for another thread.
+/// The counters of an input, which another thread may read.
 #[derive(Debug, Default)]
 pub struct InputStatus(Mutex<InputSnapshot>);
 
@@ -43,7 +43,7 @@ struct InputSnapshot {
 }
 
 impl InputStatus {
-    /// What was done, and how many sources are live.
+    /// The counters of the receiver, and the number of live sources.
     pub fn read(&self) -> (ReceiverCounters, usize) {
         let InputSnapshot { counters, live_sources } =
             *self.0.lock().unwrap_or_else(PoisonError::into_inner);
