@@ -72,6 +72,12 @@ pub(super) enum Modifier {
 }
 
 impl Content {
+    /// Bytes that it points to: its own, and those that are searched.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let searched = self.finder.as_ref().map_or(0, |finder| finder.needle().len());
+        self.bytes.capacity() + searched
+    }
+
     /// Reads `"GET |0d 0a|"`, with or without a `!`.
     pub(super) fn read(value: &str) -> Result<Content, Unfit> {
         let (negated, quoted) = negation(value);

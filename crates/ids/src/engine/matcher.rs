@@ -67,6 +67,14 @@ impl PatternMatcher {
         automaton.map_or(PatternMatcher::Empty, PatternMatcher::AhoCorasick)
     }
 
+    /// Bytes of the tables of `aho-corasick`.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            PatternMatcher::AhoCorasick(automaton) => automaton.memory_usage(),
+            _ => 0,
+        }
+    }
+
     /// Makes `scratch` large enough for these patterns.
     pub(super) fn grow(&self, scratch: &mut MatcherScratch) {
         match self {

@@ -123,6 +123,15 @@ impl RuleEngine {
         self.signatures.len()
     }
 
+    /// Bytes of its signatures and tables, counted from their sizes. Tables of Vectorscan are not
+    /// counted.
+    pub fn memory_bytes(&self) -> usize {
+        let numbers = self.numbers.capacity() * size_of::<usize>();
+        let entries = self.entries.capacity() * size_of::<DirectedSignature>();
+        let signatures = self.signatures.iter().map(Signature::memory_bytes).sum::<usize>();
+        numbers + entries + signatures + self.prefilter.memory_bytes()
+    }
+
     /// Memory for one thread. [`RuleEngine::inspect`] does not grow it.
     pub fn scratch(&self) -> Scratch {
         let expressions = self.signatures.iter().flat_map(Signature::expressions);

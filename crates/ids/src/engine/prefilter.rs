@@ -137,6 +137,13 @@ impl Prefilter {
         Prefilter { groups, places }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let ports =
+            self.places.iter().map(|of| of.by_source.capacity() + of.by_destination.capacity());
+        let groups = self.groups.iter().map(CandidateGroup::memory_bytes);
+        groups.sum::<usize>() + ports.sum::<usize>() * size_of::<(u16, u32)>()
+    }
+
     /// Memory for the searches of a thread.
     pub(super) fn scratch(&self) -> MatcherScratch {
         let mut scratch = MatcherScratch::default();
@@ -197,6 +204,14 @@ impl CandidateGroup {
         let patterns: Vec<&[u8]> = of.keys().map(Vec::as_slice).collect();
         let patterns = PatternMatcher::new(matcher, &patterns);
         CandidateGroup { always, patterns, starts, candidates }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let numbers = self.always.capacity() + self.starts.capacity();
+        size_of::<CandidateGroup>()
+            + numbers * size_of::<u32>()
+            + self.candidates.capacity() * size_of::<Candidate>()
+            + self.patterns.memory_bytes()
     }
 
     fn find(&self, payload: &[u8], scratch: &MatcherScratch, found: &mut CandidateSet) {

@@ -162,6 +162,20 @@ impl Signature {
         Ok(signature)
     }
 
+    /// Bytes that it has, with those that it points to and shares with no other.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let tests = self.tests.iter().map(|test| match test {
+            PayloadTest::Content(content) => size_of::<Content>() + content.memory_bytes(),
+            PayloadTest::Pcre(pcre) => size_of::<Pcre>() + pcre.memory_bytes(),
+            PayloadTest::ByteTest(_) | PayloadTest::ByteJump(_) | PayloadTest::DataAt(_) => 0,
+        });
+        size_of::<Signature>()
+            + self.headers.capacity() * size_of::<RuleHeader>()
+            + self.flags.capacity() * size_of::<FlagTest>()
+            + self.tests.capacity() * size_of::<PayloadTest>()
+            + tests.sum::<usize>()
+    }
+
     /// Its regular expressions.
     pub(super) fn expressions(&self) -> impl Iterator<Item = &Pcre> {
         self.tests.iter().filter_map(|test| match test {

@@ -166,6 +166,31 @@ impl Partition {
         Ok(Partition { groups, group_of, has, index, shares, reporters })
     }
 
+    /// All rules on every core. A hash gives each flow to one of them, as RSS does. Each core keeps
+    /// state of more than one flow, such as that of `threshold`, by itself.
+    ///
+    /// # Errors
+    /// As [`Partition::new`].
+    pub fn copies(rules: &[Rule], cores: usize) -> Result<Partition, PartitionError> {
+        if rules.is_empty() {
+            return Err(PartitionError::NoRules);
+        }
+        if !(1..=CORES_MAX).contains(&cores) {
+            return Err(PartitionError::Cores(cores));
+        }
+        let (mut groups, group_of) = groups::of(rules)?;
+        let is_placed = |group: &&mut RuleGroup| matches!(group.placement, Placement::Core(_));
+        for group in groups.iter_mut().filter(is_placed) {
+            group.placement = Placement::Replicated(Reason::AnyFlow);
+        }
+        let index = RegionIndex::new(&groups, |_| false);
+        let share = 1.0 / cores as f64;
+        let share = CoreShare { traffic_ratio: share, cost_ratio: share };
+        let has = vec![vec![true; rules.len()]; cores];
+        let (shares, reporters) = (vec![share; cores], (0..cores).collect());
+        Ok(Partition { groups, group_of, has, index, shares, reporters })
+    }
+
     /// How many cores there are.
     pub fn cores_count(&self) -> usize {
         self.shares.len()

@@ -195,6 +195,29 @@ fn traffic_decides_which_groups_share_a_core() {
 }
 
 #[test]
+fn copies_have_all_rules_and_share_the_flows() {
+    let rules = rules(
+        "alert tcp any any -> any 25 (sid:1;)\nalert tcp any any -> any 80 (sid:2;)\n\
+         alert ip any any -> any any (threshold:type limit, track by_src, count 1, seconds 1; \
+         sid:3;)\n",
+    );
+    let partition = Partition::copies(&rules, 2).unwrap();
+    assert!((0..2).all(|core| (0..3).all(|rule| partition.has(core, rule))));
+    let mut flows = [0; 2];
+    for port in 1_000..2_000 {
+        let route = partition.route(&flow(Transport::Tcp, ("1.2.3.4", port), ("10.0.0.1", 80)));
+        assert_eq!(route.cores, 1 << route.reporter);
+        let counts = |rule| (0..2).filter(|&core| partition.counts(core, rule, &route)).count();
+        assert!((0..3).all(|rule| counts(rule) == 1));
+        flows[route.reporter] += 1;
+    }
+    assert!(flows.iter().all(|flows| (400..600).contains(flows)), "{flows:?}");
+    assert!(partition.shares().iter().all(|share| share.cost_ratio == 0.5));
+    assert_eq!(Partition::copies(&[], 2).unwrap_err(), PartitionError::NoRules);
+    assert_eq!(Partition::copies(&rules, 65).unwrap_err(), PartitionError::Cores(65));
+}
+
+#[test]
 fn wrong_input_is_refused() {
     let one = rules("alert tcp any any -> any 1 (sid:1;)\n");
     assert_eq!(Partition::new(&[], &Traffic::default(), 2).unwrap_err(), PartitionError::NoRules);

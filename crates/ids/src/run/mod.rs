@@ -288,6 +288,12 @@ impl IdsRun {
         (packets.unwrap_or(0), alerts)
     }
 
+    /// Time on CPUs of each engine so far, the time of its start included; none if it has no
+    /// process.
+    pub fn cpu(&self) -> Vec<Option<Duration>> {
+        self.pids().into_iter().map(|pid| usage::cpu(pid?)).collect()
+    }
+
     /// Process of each engine, if it has one.
     pub fn pids(&self) -> Vec<Option<u32>> {
         self.engines.iter().map(Engine::pid).collect()

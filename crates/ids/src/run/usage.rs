@@ -36,6 +36,19 @@ impl Usage {
     }
 }
 
+/// Time on CPUs of all threads that a process has now, to the nanosecond
+/// (`Documentation/scheduler/sched-stats.rst` of Linux), or to the tick if the kernel has no such
+/// account.
+pub(super) fn cpu(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of = |thread: std::io::Result<fs::DirEntry>| {
+        let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let all: Option<u64> = threads.map(of).sum();
+    all.map(Duration::from_nanos).or_else(|| Some(Usage::read(pid)?.cpu))
+}
+
 /// `utime` and `stime`: fields 14 and 15, counted behind the name, which may have blanks.
 fn ticks(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -68,6 +81,8 @@ mod tests {
         while Usage::read(std::process::id()).unwrap().cpu < until {}
         let used = Usage::read(std::process::id()).unwrap().since(start);
         assert!(used.cpu >= Duration::from_millis(30));
+        assert!(cpu(std::process::id()).unwrap() > Duration::from_millis(20));
+        assert_eq!(cpu(u32::MAX), None);
         assert_eq!(Usage::read(u32::MAX), None);
     }
 }

@@ -146,6 +146,22 @@ impl Pcre {
         }
     }
 
+    /// Bytes of its tables and states.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match &self.matcher {
+            Some(PcreMatcher::Places(regex)) => {
+                size_of::<regex::Regex>()
+                    + regex.forward().memory_usage()
+                    + regex.reverse().memory_usage()
+            }
+            Some(PcreMatcher::Presence(dfa)) => {
+                size_of::<dense::DFA<Vec<u32>>>() + dfa.memory_usage()
+            }
+            Some(PcreMatcher::Threads(vm, _)) => size_of::<PikeVM>() + vm.get_nfa().memory_usage(),
+            None => 0,
+        }
+    }
+
     /// The matcher that needs memory of its own.
     pub(super) fn vm(&self) -> Option<&PikeVM> {
         match &self.matcher {
