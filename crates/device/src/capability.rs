@@ -23,3 +23,5 @@ pub const PROGRAMS: &str = "programs";
 pub const TWO_HOSTS: &str = "a tester and a device on two hosts";
 /// A key-value store that serves requests in memory.
 pub const STORE: &str = "key-value store";
+/// Engines of an intrusion detection behind a card.
+pub const DETECTION: &str = "intrusion detection";

@@ -5,11 +5,13 @@
 //! because a testbed may live in another process or on another host.
 
 pub mod address;
+mod cache_misses;
 pub mod capability;
 pub mod cases;
 pub mod control;
 mod conversation;
 pub mod cores;
+mod detecting;
 pub mod dpdk;
 pub mod energy;
 pub mod face;
@@ -34,6 +36,10 @@ pub mod swx;
 pub mod two_hosts;
 pub mod usage;
 
+pub use detecting::{
+    Detecting, DetectionCore, DetectionObservation, DetectionWorkload, InspectionEngine,
+    RuleDivision, RuleMix,
+};
 pub use face::{
     Application, BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, DeviceInfo,
     Energy, Fact, Family, Function, Host, HostEnvironment, LinkUse, Observation, PathNode,

@@ -309,21 +309,32 @@ fn refused(name: &str, error: &io::Error) -> DeviceError {
 /// Where `./run` puts servers, beside this program.
 const BESIDE: [&str; 2] = ["function/bin", "servers/usr/bin"];
 
+/// Where `./test` unpacks a program that needs libraries which lie beside it.
+const UNPACKED: &str = "suricata/usr/bin";
+
 /// Where a program is: among those that `./run` has put beside this one, or on the path.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
     let mut places = std::env::split_paths(&path).chain(usual).map(|place| place.join(name));
     let own = std::env::current_exe().unwrap_or_default();
-    beside(&own, name).or_else(|| places.find(|path| path.is_file()))
+    beside(&own, name, &BESIDE).or_else(|| places.find(|path| path.is_file()))
+}
+
+/// Where a program is: on the path, or where `./test` has unpacked it. Then it needs the libraries
+/// of `../lib/ARCHITECTURE-linux-gnu`.
+pub(crate) fn find_unpacked(name: &str) -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap_or_default();
+    find(name).or_else(|| beside(&own, name, &[UNPACKED]))
 }
 
 /// Where a program is that `./run` has put beside the program `own`. One that somebody else may
 /// have put there, as above a program in `/tmp`, is none of these.
-fn beside(own: &Path, name: &str) -> Option<PathBuf> {
+fn beside(own: &Path, name: &str, places: &[&str]) -> Option<PathBuf> {
     // `target/release/niclab`, or a test in `target/debug/deps`.
     let above = own.ancestors().skip(1).take(3);
-    let mut found = above.flat_map(|place| BESIDE.map(|one| place.join(one).join(name)));
+    let mut found =
+        above.flat_map(|place| places.iter().map(move |one| place.join(one).join(name)));
     found.find(|path| path.is_file() && niclab_files::is_trusted(path))
 }
 

@@ -104,9 +104,9 @@ fn a_server_that_somebody_else_may_have_put_there_is_not_found() {
         std::fs::set_permissions(directory.path().join("servers"), permissions).unwrap();
     };
     mode(0o755);
-    assert_eq!(beside(&own, "memcached"), Some(place.join("memcached")));
+    assert_eq!(beside(&own, "memcached", &BESIDE), Some(place.join("memcached")));
     mode(0o777);
-    assert_eq!(beside(&own, "memcached"), None);
+    assert_eq!(beside(&own, "memcached", &BESIDE), None);
 }
 
 #[test]

@@ -19,6 +19,10 @@ pub struct DeviceInfo {
     /// empty if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub serving: Vec<PathNode>,
+    /// The path of packets in memory to engines of an intrusion detection
+    /// ([`Task::Detection`](crate::Task::Detection)); empty if it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detecting: Vec<PathNode>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]

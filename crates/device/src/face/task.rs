@@ -8,6 +8,7 @@ use super::{
     RequestsObservation, RoundTrips, RoundTripsObservation, StreamObservation, Streaming,
 };
 use crate::capability;
+use crate::detecting::{Detecting, DetectionObservation};
 use crate::plan::{Plan, RulesPlan};
 use crate::serving::{Serving, StoreObservation};
 
@@ -49,6 +50,9 @@ pub enum Task {
     /// Requests in memory that a key-value store serves behind a card's queues, on several cores at
     /// once, again and again. It shows neither latency nor loss.
     Store(Serving),
+    /// Packets in memory that engines of an intrusion detection inspect behind a card, on several
+    /// cores at once, again and again. It shows neither latency nor loss.
+    Detection(Detecting),
 }
 
 impl Task {
@@ -63,6 +67,7 @@ impl Task {
             Task::Stream(_) => capability::STREAM,
             Task::Program(_) => capability::PROGRAMS,
             Task::Store(_) => capability::STORE,
+            Task::Detection(_) => capability::DETECTION,
         };
         DeviceError::lacks(capability)
     }
@@ -109,4 +114,5 @@ observations! {
     Stream, into_stream: StreamObservation;
     Program, into_program: ProgramObservation;
     Store, into_store: StoreObservation;
+    Detection, into_detection: DetectionObservation;
 }

@@ -422,7 +422,7 @@ impl Testbed for LinuxBed {
                 let run = self.next_run();
                 self.hosts(&Feature::None)?.stream(streaming, run).map(Observation::Stream)
             }
-            Task::Program(_) | Task::Store(_) => Err(task.not_supported()),
+            Task::Program(_) | Task::Store(_) | Task::Detection(_) => Err(task.not_supported()),
         }
     }
 

@@ -4,8 +4,10 @@
 //! says (`driven`). Rules and RSS (`rss_change`) may change while frames come.
 //! Frames come by the clock (`clocked`), so that no core generates them, or from memory (`replay`).
 
+mod at_once;
 mod clocked;
 mod driven;
+pub mod ids;
 pub mod kvs;
 mod nic_rules;
 mod one_by_one;
@@ -164,6 +166,7 @@ fn about(trial_cores: &TrialCores) -> DeviceInfo {
         ],
         programmed: programs::places(),
         serving: kvs::places(),
+        detecting: ids::places(),
         lacking: "niclab's software NIC has none".into(),
         ..DeviceInfo::default()
     }
@@ -207,6 +210,11 @@ impl Testbed for Soft {
                 let (observed, frames) = kvs::serve(serving, self.pinned)?;
                 self.card_frames += frames;
                 Ok(Observation::Store(observed))
+            }
+            Task::Detection(detecting) => {
+                let (observed, frames) = ids::detect(detecting, self.pinned)?;
+                self.card_frames += frames;
+                Ok(Observation::Detection(observed))
             }
             _ => Err(task.not_supported()),
         }

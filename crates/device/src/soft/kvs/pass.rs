@@ -5,9 +5,8 @@
 //! memory. In the second, each core has a thread, and its turns serve what the host has kept: that
 //! part is timed. Answers leave by the card's port.
 
-use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::thread;
 
 use niclab_apps::kvs::codec::datagram::batch::BATCH_STEPS;
@@ -18,6 +17,7 @@ use niclab_card::{Card, CardConfig, CardWorkload, Core, PacketProcessor, steerin
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 
+use super::super::at_once::{delayed_ns, wait_at_barrier};
 use super::super::broken;
 use super::super::replay::{Destination, Replay};
 use super::Build;
@@ -51,9 +51,6 @@ const LAST_ROUNDS: usize = 4;
 
 /// Rounds of turns in which a full segment gives way to the next one.
 const ROUNDS_MAX: usize = 16;
-
-/// Rounds of waiting for the other cores after which they may have this one.
-const SPINS_MAX: u32 = 10_000;
 
 /// What a pass took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -422,24 +419,4 @@ fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
         put.map_err(|_| broken("a store without room"))?;
     }
     Ok(())
-}
-
-/// Waits until the other cores are here, too.
-fn wait_at_barrier(waiting: &AtomicUsize) {
-    waiting.fetch_sub(1, Ordering::AcqRel);
-    let mut spins = 0;
-    while waiting.load(Ordering::Acquire) > 0 {
-        spins += 1;
-        match spins % SPINS_MAX {
-            0 => thread::yield_now(),
-            _ => std::hint::spin_loop(),
-        }
-    }
-}
-
-/// Time that this thread could have run and something else had its core, nanoseconds: waiting for
-/// the other cores is none of it (the kernel's sched-stats.rst). 0 where the kernel does not count.
-fn delayed_ns() -> u64 {
-    let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    counted.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
