@@ -13,7 +13,8 @@ mod trial;
 use std::path::PathBuf;
 
 use niclab_device::{
-    Application, DeviceInfo, Load, Plan, Processing, RoundTrips, Serving, Setup, Streaming, Task,
+    Application, Detecting, DeviceInfo, Load, Plan, Processing, RoundTrips, Serving, Setup,
+    Streaming, Task,
 };
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
@@ -148,6 +149,9 @@ pub struct ExperimentRun {
     /// Requests that a key-value store serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servings: Vec<Serving>,
+    /// Rules and packets that engines of an intrusion detection have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detections: Vec<Detecting>,
 }
 
 impl ExperimentRun {
@@ -180,6 +184,7 @@ impl ExperimentRun {
             streams: Vec::new(),
             processings: Vec::new(),
             servings: Vec::new(),
+            detections: Vec::new(),
         }
     }
 
@@ -225,6 +230,9 @@ impl ExperimentRun {
                 TaskIndex::Process { processing: index_of(&mut self.processings, of) }
             }
             Task::Store(of) => TaskIndex::Serve { serving: index_of(&mut self.servings, of) },
+            Task::Detection(of) => {
+                TaskIndex::Detect { detection: index_of(&mut self.detections, of) }
+            }
         }
     }
 
@@ -251,6 +259,9 @@ impl ExperimentRun {
                 Task::Program(self.processings.get(at)?.clone())
             }
             TaskIndex::Serve { serving: at } => Task::Store(self.servings.get(at)?.clone()),
+            TaskIndex::Detect { detection: at } => {
+                Task::Detection(self.detections.get(at)?.clone())
+            }
         })
     }
 }

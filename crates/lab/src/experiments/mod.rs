@@ -10,6 +10,7 @@ pub(crate) mod echo;
 pub(crate) mod echo_ledger;
 pub(crate) mod frame_size;
 pub(crate) mod hash_skew;
+pub(crate) mod ids_partition;
 mod kind;
 pub(crate) mod kvs_steering;
 pub(crate) mod occupancy;
@@ -59,6 +60,7 @@ static ALL: &[&dyn Experiment] = &[
     &application::Application,
     &program_cost::ProgramCost,
     &kvs_steering::KvsSteering,
+    &ids_partition::IdsPartition,
 ];
 
 /// The meaning of groups and calls, for the experiments that change rules.

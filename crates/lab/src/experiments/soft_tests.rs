@@ -54,6 +54,7 @@ impl Testbed for Watched {
             Observation::Load(observed) => observed.received,
             Observation::Program(observed) => observed.packets - observed.lost,
             Observation::Store(observed) => observed.requests * observed.passes_ns.len() as u64,
+            Observation::Detection(observed) => observed.packets,
             _ => {
                 self.operations += 1;
                 return Ok(observed);
@@ -74,6 +75,7 @@ fn short(task: &Task) -> Task {
         }
         Task::Program(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
         Task::Store(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
+        Task::Detection(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
         _ => {}
     }
     short

@@ -1,7 +1,9 @@
 //! The trials that a device can make, as far as it reported its capabilities beforehand.
 
 use niclab_device::Setup;
-use niclab_device::capability::{APPLICATIONS, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM};
+use niclab_device::capability::{
+    APPLICATIONS, DETECTION, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM,
+};
 
 use super::{ExperimentRun, RunDevice, TaskIndex};
 
@@ -31,6 +33,7 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
         TaskIndex::Stream { .. } if !has_hosts => Some(STREAM),
         TaskIndex::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),
         TaskIndex::Serve { .. } if about.serving.is_empty() => Some(STORE),
+        TaskIndex::Detect { .. } if about.detecting.is_empty() => Some(DETECTION),
         _ => None,
     }
 }

@@ -25,7 +25,10 @@ pub struct Trial {
 impl Trial {
     /// It needs no set-up: all of it lies in memory.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.task, TaskIndex::Process { .. } | TaskIndex::Serve { .. })
+        matches!(
+            self.task,
+            TaskIndex::Process { .. } | TaskIndex::Serve { .. } | TaskIndex::Detect { .. }
+        )
     }
 
     /// Index of its load, where frames are sent.
@@ -93,6 +96,11 @@ pub enum TaskIndex {
     Serve {
         /// The requests.
         serving: usize,
+    },
+    /// Let engines of an intrusion detection inspect packets in memory.
+    Detect {
+        /// Rules and packets.
+        detection: usize,
     },
 }
 
