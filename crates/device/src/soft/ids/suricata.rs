@@ -15,7 +15,7 @@ use niclab_card::PortName;
 use niclab_ids::flow_of;
 use niclab_ids::partition::Partition;
 use niclab_ids::run::{IdsRun, RunConfig, RunEvent, RunResult};
-use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
+use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, TraceError, Writer};
 
 use super::super::broken;
 use super::DetectionLoad;
@@ -65,7 +65,7 @@ pub(super) fn detect(
     let passes = (of.duration_ns / PACKET_NS).div_ceil(load.frames.len() as u64).max(PASSES_MIN);
     let scratch = Scratch::create("ids").map_err(broken)?;
     let place = scratch.path();
-    write_files(place, of.engine, &load.frames, passes).map_err(broken)?;
+    write_files(place, of.engine, &load.frames, passes)?;
     let config = RunConfig {
         port: port(place)?,
         card_cores: cpus[..1].to_vec(),
@@ -171,9 +171,10 @@ fn write_files(
     engine: InspectionEngine,
     frames: &[Vec<u8>],
     passes: u64,
-) -> Result<(), Box<dyn std::error::Error>> {
-    fs::create_dir(place.join("out"))?;
-    EMPTY_FILES.iter().try_for_each(|name| fs::write(place.join(name), ""))?;
+) -> Result<(), DeviceError> {
+    fs::create_dir(place.join("out")).map_err(broken)?;
+    let empty = EMPTY_FILES.iter().try_for_each(|name| fs::write(place.join(name), ""));
+    empty.map_err(broken)?;
     let matcher = match engine {
         InspectionEngine::SuricataAhoCorasick => "ac",
         InspectionEngine::Suricata | InspectionEngine::Niclab => "auto",
@@ -184,7 +185,7 @@ fn write_files(
         "%YAML 1.1\n---\nclassification-file: {classes}\nreference-config-file: {references}\n\
          threshold-file: {thresholds}\nmpm-algo: {matcher}\n"
     );
-    fs::write(place.join("suricata.yaml"), config)?;
+    fs::write(place.join("suricata.yaml"), config).map_err(broken)?;
     let program = find()?;
     let libraries = program.with_file_name(format!("../lib/{}-linux-gnu", std::env::consts::ARCH));
     let script = format!(
@@ -193,9 +194,15 @@ fn write_files(
         program.display()
     );
     let path = place.join("suricata");
-    fs::write(&path, script)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
-    let file = BufWriter::new(File::create(place.join("in.pcap"))?);
+    fs::write(&path, script).map_err(broken)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).map_err(broken)?;
+    let file = File::create(place.join("in.pcap")).map_err(broken)?;
+    write_trace(file, frames, passes).map_err(broken)
+}
+
+/// Writes the frames of all passes.
+fn write_trace(file: File, frames: &[Vec<u8>], passes: u64) -> Result<(), TraceError> {
+    let file = BufWriter::new(file);
     let mut writer = Writer::new(file, Format::Pcap(Endian::Little, Resolution::Micro))?;
     let all = (0..passes).flat_map(|_| frames);
     for (timestamp_ns, data) in (0..).step_by(1_000).zip(all) {

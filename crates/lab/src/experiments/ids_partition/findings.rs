@@ -111,8 +111,8 @@ fn growth(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     }
     let number = Number::new(&ratio, "1");
     let sentence = format!(
-        "A packet takes {number} as long with {} times the rules on {} of {} ({}, {}, {} instead of \
-         {}){}.",
+        "A packet takes {number} as long with {} times the rules on {} of {} ({}, {}, {} instead \
+         of {}){}.",
         words::significant(times),
         cores_words(most),
         most.device,

@@ -192,7 +192,10 @@ fn other_alerts_and_lost_packets_invalidate_a_trial() {
         let mut device = Detector::new();
         (device.wrong, device.lost) = (wrong, lost);
         let measured = measured(&mut device, &[]);
-        let is_failed = |sample: &Sample| matches!(&sample.outcome, Outcome::Failed { reason, .. } if reason == words);
+        let is_failed = |sample: &Sample| match &sample.outcome {
+            Outcome::Failed { reason, .. } => reason == words,
+            _ => false,
+        };
         assert!(!measured.samples.is_empty() && measured.samples.iter().all(is_failed));
         assert!(measured.summary().findings.is_empty());
     }
