@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acker;
+pub mod card;
 pub mod cost;
 pub mod definition;
 pub mod inbox;

@@ -36,8 +36,14 @@
 //! |---|---|
 //! | 16..24 | cumulative: all tuples below this sequence are safe |
 //! | 24..28 | credit: how many sequences from `cumulative` on the source may send |
-//! | 28..32 | bit 0: the end is acknowledged; bit 1: refused, there are too many sources |
+//! | 28..32 | bits, see below |
 //! | 32.. | words of 64 bits; bit i of word j, lowest first: `cumulative` + 1 + 64 j + i is safe |
+//!
+//! | bit of an acknowledgement | meaning |
+//! |---|---|
+//! | 0 | the end is acknowledged |
+//! | 1 | refused: there are too many sources |
+//! | 2 | a gap: tuples behind `cumulative` were not kept, and have to come again |
 
 use std::fmt;
 
@@ -67,6 +73,7 @@ const VERSION: u8 = 1;
 /// Bits of an acknowledgement.
 const ENDED: u32 = 1;
 const REFUSED: u32 = 2;
+const GAP: u32 = 4;
 
 const _: () = assert!(HEADER_LEN + TUPLE_LEN + PAYLOAD_LEN_MAX <= FRAME_LEN_MAX);
 
@@ -120,6 +127,9 @@ pub struct Acknowledgement<'a> {
     pub is_ended: bool,
     /// The receiver has too many sources, and takes none of this one.
     pub is_refused: bool,
+    /// The receiver keeps the order of sequences: it did not keep those behind a gap, which begins
+    /// at `cumulative`.
+    pub has_gap: bool,
     words: &'a [[u8; 8]],
 }
 
@@ -282,6 +292,7 @@ impl<'a> Frame<'a> {
                     credit,
                     is_ended: bits & ENDED != 0,
                     is_refused: bits & REFUSED != 0,
+                    has_gap: bits & GAP != 0,
                     words,
                 })
             }
@@ -368,6 +379,8 @@ pub struct AcknowledgementHead {
     pub is_ended: bool,
     /// See [`Acknowledgement`].
     pub is_refused: bool,
+    /// See [`Acknowledgement`].
+    pub has_gap: bool,
 }
 
 /// Writes an acknowledgement in place of whatever `out` has. Of the words, which
@@ -383,7 +396,8 @@ pub fn write_acknowledgement(
     let refused = if head.is_refused { REFUSED } else { 0 };
     out.extend_from_slice(&head.cumulative.to_be_bytes());
     out.extend_from_slice(&head.credit.to_be_bytes());
-    out.extend_from_slice(&(ended | refused).to_be_bytes());
+    let gap = if head.has_gap { GAP } else { 0 };
+    out.extend_from_slice(&(ended | refused | gap).to_be_bytes());
     for word in words.take(WORDS_MAX) {
         out.extend_from_slice(&word.to_be_bytes());
     }
@@ -494,14 +508,19 @@ mod tests {
         frame.push(0);
         assert_eq!(Frame::parse(&frame), Err(FrameError::Count(0)));
 
-        let head =
-            AcknowledgementHead { cumulative: 100, credit: 64, is_ended: true, is_refused: false };
+        let head = AcknowledgementHead {
+            cumulative: 100,
+            credit: 64,
+            is_ended: true,
+            is_refused: false,
+            has_gap: true,
+        };
         write_acknowledgement(&mut frame, 3, &head, [1 << 63 | 1, 2].into_iter());
         let (3, Frame::Acknowledgement(read)) = Frame::parse(&frame).unwrap() else {
             panic!("kind")
         };
         assert_eq!((read.cumulative, read.credit), (100, 64));
-        assert!(read.is_ended && !read.is_refused);
+        assert!(read.is_ended && !read.is_refused && read.has_gap);
         assert_eq!(read.selective().collect::<Vec<_>>(), [101, 164, 166]);
         frame.pop();
         assert_eq!(Frame::parse(&frame), Err(FrameError::Count(2)));

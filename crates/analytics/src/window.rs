@@ -4,6 +4,8 @@
 //! every window is a whole number of panes: window k has the panes k to k + panes - 1. A tuple is
 //! counted once, in its pane.
 
+use crate::tuple::TIME_NS_MAX;
+
 /// Length and slide of all windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
@@ -24,6 +26,12 @@ pub enum WindowError {
     Slide {
         /// The slide, nanoseconds.
         slide_ns: u64,
+    },
+    /// A length beyond all event times.
+    #[error("a length of {length_ns} ns: less than 2^63 ns are needed")]
+    Long {
+        /// The length, nanoseconds.
+        length_ns: u64,
     },
     /// A length that is no multiple of the slide.
     #[error(
@@ -59,6 +67,9 @@ impl Windows {
         if slide_ns < SLIDE_NS_MIN {
             return Err(WindowError::Slide { slide_ns });
         }
+        if length_ns > TIME_NS_MAX {
+            return Err(WindowError::Long { length_ns });
+        }
         if length_ns == 0 || !length_ns.is_multiple_of(slide_ns) {
             return Err(WindowError::Length { length_ns, slide_ns });
         }
@@ -77,6 +88,12 @@ impl Windows {
     #[inline]
     pub fn pane(&self, time_ns: u64) -> u64 {
         time_ns / self.slide_ns
+    }
+
+    /// The event times of a pane.
+    pub fn pane_ns(&self, pane: u64) -> std::ops::Range<u64> {
+        let start_ns = pane.saturating_mul(self.slide_ns);
+        start_ns..start_ns.saturating_add(self.slide_ns)
     }
 
     /// Panes of a window.
@@ -130,6 +147,8 @@ mod tests {
         assert_eq!(refused(10_000, 999), "a slide of 999 ns: at least 1000 ns are needed");
         assert!(refused(10_000, 3_000).contains("must divide the length"));
         assert!(refused(0, 1_000).contains("must divide the length"));
+        let long = refused(2 * (TIME_NS_MAX - 7), TIME_NS_MAX - 7);
+        assert!(long.ends_with("less than 2^63 ns are needed"), "{long}");
         let many = (PANES_MAX + 1) * 1_000;
         assert_eq!(refused(many, 1_000), "a length of 4097 slides: at most 4096 are allowed");
         assert!(Windows::new(1_000, 1_000).is_ok());

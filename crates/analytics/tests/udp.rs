@@ -152,7 +152,7 @@ fn counted(
         is_over.store(true, Ordering::Relaxed);
     });
     engine.join().unwrap();
-    (receiver.try_iter().collect(), status.read().0)
+    (receiver.try_iter().collect(), status.read().counters)
 }
 
 fn expected(sources: &[Vec<LocalTuple>]) -> Vec<WindowResult> {
@@ -238,5 +238,5 @@ fn datagrams_of_others_are_counted_and_change_nothing() {
     });
     engine.join().unwrap();
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), expected(&sources));
-    assert_eq!(status.read().0.malformed, 8);
+    assert_eq!(status.read().counters.malformed, 8);
 }

@@ -10,11 +10,11 @@
 
 use std::sync::Arc;
 
+use niclab_apps::endpoint::Identity;
 use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_apps::kvs::store::{
     AppendRegisters, DMA_SEGMENT_LEN, DmaSegments, QuiescenceCounters, dma_segments_of,
 };
-use niclab_apps::kvs::transport::card::Identity;
 use niclab_program::{Pipeline, Program, SharedRegisters};
 
 use crate::CardError;

@@ -1,8 +1,8 @@
 //! The program that gives requests for a key-value store to the core that owns the key, filled for
 //! a store.
 
+use niclab_apps::endpoint::Identity;
 use niclab_apps::kvs::protocol::hash::{STEERED, owner};
-use niclab_apps::kvs::transport::card::Identity;
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
 
 use crate::CardError;

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
+use niclab_apps::endpoint::Identity;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
-use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp, moment};
 use niclab_card::items::{ItemCounters, Items};
 use niclab_card::{

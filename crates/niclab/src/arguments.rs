@@ -21,7 +21,7 @@ use niclab_nic::rule::item::Item;
 use crate::kvs::Bytes;
 use crate::metrics;
 pub use analytics::{
-    AnalyticsArguments, AnalyticsCommand, GeneratorArguments, SendArguments, TupleInput,
+    AnalyticsArguments, AnalyticsCommand, GeneratorArguments, SendArguments, TupleInput, TupleMode,
 };
 pub use ctl::{
     CtlApplicationCommand, CtlArguments, CtlCommand, CtlProgramCommand, CtlTablesCommand,

@@ -19,6 +19,7 @@ mod export;
 mod failure;
 mod files;
 mod fleet;
+mod host_address;
 mod ids;
 mod kvs;
 mod list;

@@ -8,10 +8,12 @@ use crate::receiver::TupleSink;
 use crate::tuple::Tuple;
 use crate::window::Windows;
 
-/// Tuples of a burst, by worker. An engine has one of these at a time.
+/// Tuples of a burst, by worker.
 #[derive(Debug)]
 pub struct Demultiplexer {
     inboxes: Vec<Arc<Inbox>>,
+    /// The lane of each inbox that it hands over by.
+    lane: usize,
     /// The inbox of each part of the keys.
     places: Box<[u16]>,
     windows: Windows,
@@ -22,12 +24,13 @@ pub struct Demultiplexer {
 }
 
 impl Demultiplexer {
-    /// A demultiplexer for the workers of an engine.
-    pub fn new(engine: &JobEngine) -> Demultiplexer {
+    /// A demultiplexer for the workers of an engine, the only one that hands over by this lane.
+    pub fn new(engine: &JobEngine, lane: usize) -> Demultiplexer {
         let inboxes = engine.inboxes().to_vec();
         let workers = inboxes.len();
         Demultiplexer {
             inboxes,
+            lane,
             places: engine.places(),
             windows: engine.query().windows,
             bursts: vec![Vec::new(); workers],
@@ -39,7 +42,7 @@ impl Demultiplexer {
     /// Begins a burst: looks for room; that of the worker with the least.
     pub fn begin(&mut self) -> usize {
         for (room, inbox) in self.room.iter_mut().zip(&self.inboxes) {
-            *room = inbox.room();
+            *room = inbox.room(self.lane);
         }
         self.room.iter().copied().min().unwrap_or(0)
     }
@@ -62,7 +65,7 @@ impl Demultiplexer {
     pub fn hand_over(&mut self, watermark_ns: u64) -> usize {
         let pane = self.windows.pane(watermark_ns);
         for (burst, inbox) in self.bursts.iter_mut().zip(&self.inboxes) {
-            inbox.hand_over(burst, pane);
+            inbox.hand_over(self.lane, burst, pane);
         }
         std::mem::take(&mut self.count)
     }

@@ -68,6 +68,11 @@ impl<R: BufRead> JsonTuples<R> {
         JsonTuples { text, line: 0, bytes: Vec::new() }
     }
 
+    /// The number of the line that was read last, from 1 on.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     /// The tuple of the next line that is not empty; `None` at the end.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Tuples of one source in this process. Their event times do not fall by more than a slide.
+//! Tuples of one source in this process. A tuple of an earlier slide than the one before it is
+//! late: event times may fall within a slide, and not across its beginning.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -47,7 +48,7 @@ pub struct LocalInput<'e> {
 impl<'e> LocalInput<'e> {
     /// The input of an engine.
     pub fn new(engine: &'e JobEngine, counters: &'e LocalCounters) -> LocalInput<'e> {
-        let (mut demultiplexer, windows) = (Demultiplexer::new(engine), engine.query().windows);
+        let (mut demultiplexer, windows) = (Demultiplexer::new(engine, 0), engine.query().windows);
         demultiplexer.begin();
         LocalInput { engine, windows, demultiplexer, counters, latest_ns: 0, pending: 0 }
     }

@@ -8,6 +8,7 @@ mod generator;
 mod json;
 mod local;
 mod reception;
+mod status;
 mod udp;
 
 pub use demultiplexer::Demultiplexer;
@@ -15,7 +16,8 @@ pub use generator::{GENERATED_STREAMS, Generator, GeneratorError, GeneratorSpec}
 pub use json::{JsonError, JsonTuples, LINE_LEN_MAX};
 pub use local::{LocalCounters, LocalInput};
 pub use reception::Reception;
-pub use udp::{InputStatus, UdpInput, UdpOptions};
+pub use status::{InputSnapshot, InputStatus, PolledClock};
+pub use udp::{UdpInput, UdpOptions};
 
 /// A tuple of a source whose tuples neither get lost nor come twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

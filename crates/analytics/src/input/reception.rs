@@ -1,9 +1,11 @@
 //! The receiving side of an engine: datagrams in, acknowledgements out. Sockets and cards use it.
 
+use std::sync::Arc;
+
 use super::Demultiplexer;
 use crate::cost::{StepObserver, WorkStep};
 use crate::job::JobEngine;
-use crate::receiver::{Receiver, ReceiverCounters, ReceiverOptions};
+use crate::receiver::{Receiver, ReceiverCounters, ReceiverOptions, Watermark};
 use crate::tuple::FRAME_LEN_MAX;
 
 /// The steps of the receiving side.
@@ -18,7 +20,7 @@ struct SourceAnswer<T> {
     bytes: usize,
 }
 
-/// A receiver with the workers that it feeds. An engine has one.
+/// A receiver with the workers that it feeds.
 #[derive(Debug)]
 pub struct Reception {
     receiver: Receiver,
@@ -27,12 +29,22 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// A receiver that feeds an engine, with its windows.
+    /// The only receiver that feeds an engine, with its windows.
     pub fn new(engine: &JobEngine, options: ReceiverOptions) -> Reception {
-        let options = ReceiverOptions { windows: engine.query().windows, ..options };
+        let watermark = Watermark::new(engine.query().windows, options.sources_awaited, 1);
+        Reception::one_of(engine, options, Arc::new(watermark), 0)
+    }
+
+    /// One of several receivers that feed an engine, each with a number and a lane of its own.
+    pub fn one_of(
+        engine: &JobEngine,
+        options: ReceiverOptions,
+        watermark: Arc<Watermark>,
+        place: usize,
+    ) -> Reception {
         Reception {
-            receiver: Receiver::new(options),
-            demultiplexer: Demultiplexer::new(engine),
+            receiver: Receiver::one_of(options, watermark, place),
+            demultiplexer: Demultiplexer::new(engine, place),
             frame: Vec::with_capacity(FRAME_LEN_MAX),
         }
     }
@@ -61,7 +73,7 @@ impl Reception {
         observer.done(WorkStep::Demultiplex);
         let taken = demultiplexer.hand_over(watermark_ns);
         observer.done(WorkStep::HandOver);
-        let live = receiver.live_sources(now_ns).max(1);
+        let live = receiver.live_sources().max(1);
         let credit = u32::try_from(room.saturating_sub(taken) / live).unwrap_or(u32::MAX);
         for SourceAnswer { source, to, bytes } in answers {
             receiver.write_acknowledgement(source, credit, bytes, frame);
@@ -77,12 +89,27 @@ impl Reception {
     }
 
     /// Sources that were heard of lately, and have not ended.
-    pub fn live_sources(&self, now_ns: u64) -> usize {
-        self.receiver.live_sources(now_ns)
+    pub fn live_sources(&self) -> usize {
+        self.receiver.live_sources()
     }
 
-    /// Whether all awaited sources were there, and all sources have ended.
+    /// Sources that have fallen silent before their end.
+    pub fn silent_sources(&self) -> usize {
+        self.receiver.silent_sources()
+    }
+
+    /// Whether all awaited sources were there, and all sources have ended or are silent.
     pub fn is_finished(&self) -> bool {
         self.receiver.is_finished()
+    }
+
+    /// Whether it takes nothing more.
+    pub fn is_closed(&self) -> bool {
+        self.receiver.is_closed()
+    }
+
+    /// Takes nothing more; sources are still told what is safe.
+    pub fn close(&mut self) {
+        self.receiver.close();
     }
 }

@@ -3,15 +3,14 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Reception;
+use super::{InputStatus, PolledClock, Reception};
 use crate::cost::{StepObserver, WorkStep};
 use crate::job::JobEngine;
-use crate::receiver::{ReceiverCounters, ReceiverOptions};
+use crate::receiver::ReceiverOptions;
 use crate::tuple::FRAME_LEN_MAX;
 
 /// Datagrams that are worked on together.
@@ -28,27 +27,8 @@ pub struct UdpOptions {
     pub listen: SocketAddr,
     /// Limits; the windows are those of the engine.
     pub receiver: ReceiverOptions,
-    /// Ends when all sources have ended.
+    /// Ends when all sources have ended or are silent.
     pub until_end: bool,
-}
-
-/// The counters of an input, which another thread may read.
-#[derive(Debug, Default)]
-pub struct InputStatus(Mutex<InputSnapshot>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct InputSnapshot {
-    counters: ReceiverCounters,
-    live_sources: usize,
-}
-
-impl InputStatus {
-    /// The counters of the receiver, and the number of live sources.
-    pub fn read(&self) -> (ReceiverCounters, usize) {
-        let InputSnapshot { counters, live_sources } =
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (counters, live_sources)
-    }
 }
 
 /// A socket for tuples.
@@ -112,7 +92,7 @@ impl UdpInput {
     }
 
     /// Receives for an engine until `stop` is set, the engine is over, or, if so set up, all
-    /// sources have ended; then the engine has no more tuples to expect.
+    /// sources have ended or are silent; then the engine has no more tuples to expect.
     ///
     /// # Errors
     /// The system's, if the socket fails.
@@ -123,12 +103,12 @@ impl UdpInput {
         status: &InputStatus,
         observer: &mut dyn StepObserver,
     ) -> io::Result<()> {
-        let started = Instant::now();
         let mut reception = Reception::new(engine, self.options.receiver);
         let bytes = Box::new([[0; FRAME_LEN_MAX + 1]; BURST]);
         let mut datagrams = Datagrams { bytes, of: Vec::with_capacity(BURST) };
-        let (mut heard_at, mut is_closed) = (started, false);
-        while !stop.load(Ordering::Relaxed) && (is_closed || !engine.is_over()) {
+        let mut clock = PolledClock::default();
+        let mut closed_at: Option<Instant> = None;
+        while !stop.load(Ordering::Relaxed) && (closed_at.is_some() || !engine.is_over()) {
             let turn = Timespec { tv_sec: 0, tv_nsec: TURN.as_nanos() as i64 };
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&turn)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -137,24 +117,18 @@ impl UdpInput {
             observer.begin();
             datagrams.receive(&self.socket)?;
             observer.done(WorkStep::Receive);
-            let now_ns = started.elapsed().as_nanos() as u64;
-            reception.burst(now_ns, datagrams.iter(), observer, |to, frame| {
+            reception.burst(clock.now_ns(), datagrams.iter(), observer, |to, frame| {
                 // A lost acknowledgement is one of many; the next one says the same.
                 let _ = self.socket.send_to(frame, to);
             });
-            *status.0.lock().unwrap_or_else(PoisonError::into_inner) = InputSnapshot {
-                counters: reception.counters(),
-                live_sources: reception.live_sources(now_ns),
-            };
-            if !datagrams.of.is_empty() {
-                heard_at = Instant::now();
-            }
+            status.publish(&reception);
             if self.options.until_end && reception.is_finished() {
-                if !is_closed {
+                let closed_at = *closed_at.get_or_insert_with(|| {
+                    reception.close();
                     engine.close();
-                    is_closed = true;
-                }
-                if heard_at.elapsed() >= LINGER {
+                    Instant::now()
+                });
+                if closed_at.elapsed() >= LINGER {
                     return Ok(());
                 }
             }

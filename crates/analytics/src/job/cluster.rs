@@ -1,9 +1,14 @@
 //! Connections between the processes of a job, as timely's own cluster has them.
 //!
 //! Timely's function for this prints every failed attempt and waits forever. This one does neither.
+//!
+//! Timely ends its connections in an orderly way however the workers end. Then the other processes
+//! wait for tuples that never come. [`ClusterLinks::cut`] ends the connections of a process that
+//! has not come to the end of its tuples, so that the others notice.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,10 +20,21 @@ use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 
 /// How often a process that is not there yet is asked again.
 const RETRY: Duration = Duration::from_millis(100);
-/// How long a process that has connected may take to say who it is.
+/// How often a process that is there is looked at while others are missing.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long one attempt to connect may take.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// How long a process that has connected may take to say its number.
 const GREETING: Duration = Duration::from_secs(2);
-/// What a process says first, and its number behind it.
+/// Connections without a greeting at most; more are closed.
+const STRANGERS_MAX: usize = 64;
+/// A greeting: this, and then the number of the process.
 const MAGIC: &[u8; 8] = b"niclab-a";
+/// Bytes of a greeting.
+const GREETING_LEN: usize = 16;
+/// How timely's panics begin if the connection with another process is lost.
+const LOST: [&str; 4] =
+    ["timely communication error", "MergeQueue", "Send thread panic", "Recv thread panic"];
 
 /// The processes of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,29 +79,88 @@ pub enum ClusterError {
     /// A connection failed.
     #[error("connection between processes: {0}")]
     Connection(#[from] io::Error),
+    /// The job was stopped before all processes were there.
+    #[error("stopped before all processes were there")]
+    Stopped,
+}
+
+/// The connections of this process.
+#[derive(Debug, Default)]
+pub struct ClusterLinks(Vec<TcpStream>);
+
+impl ClusterLinks {
+    /// Ends the connections: this process has not come to the end of its tuples.
+    pub fn cut(&self) {
+        for stream in &self.0 {
+            // One that has ended already needs no end.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Whether the text of a panic is timely's of a connection that is lost.
+pub fn is_of_a_lost_connection(message: &str) -> bool {
+    LOST.iter().any(|start| message.starts_with(start))
 }
 
 /// The builders of all local workers, connected to those of the other processes. The guard is kept
-/// as long as they are.
+/// as long as they are. It gives up once `stop` is set.
 pub fn connect(
     options: &ClusterOptions,
     threads: usize,
-) -> Result<(Vec<AllocatorBuilder>, CommsGuard), ClusterError> {
-    let sockets = sockets(options)?;
+    stop: &AtomicBool,
+) -> Result<(Vec<AllocatorBuilder>, ClusterLinks, CommsGuard), ClusterError> {
+    let sockets = sockets(options, stop)?;
+    let links = sockets.iter().flatten().map(TcpStream::try_clone);
+    let links = ClusterLinks(links.collect::<io::Result<_>>()?);
     let hooks = Hooks::default();
     let builders =
         ProcessBuilder::new_typed_vector(threads, hooks.refill.clone(), hooks.spill.clone());
     let process = options.process;
     let (builders, guard) =
         initialize_networking_from_sockets(builders, sockets, process, threads, hooks)?;
-    Ok((builders.into_iter().map(AllocatorBuilder::Tcp).collect(), guard))
+    Ok((builders.into_iter().map(AllocatorBuilder::Tcp).collect(), links, guard))
+}
+
+/// How long the other processes are waited for.
+struct Patience<'a> {
+    until: Instant,
+    stop: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Tries until it succeeds; `None` if the time is over.
+    fn retry<T>(
+        &self,
+        pause: Duration,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, ClusterError> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ClusterError::Stopped);
+            }
+            match attempt() {
+                None if self.left().is_zero() => return Ok(None),
+                None => thread::sleep(pause.min(self.left())),
+                done => return Ok(done),
+            }
+        }
+    }
 }
 
 /// A connection with each other process; each connects to those before it.
-fn sockets(options: &ClusterOptions) -> Result<Vec<Option<TcpStream>>, ClusterError> {
+fn sockets(
+    options: &ClusterOptions,
+    stop: &AtomicBool,
+) -> Result<Vec<Option<TcpStream>>, ClusterError> {
     let ClusterOptions { process, addresses, patience } = options;
     let (own, count) = (*process, addresses.len());
-    let until = Instant::now() + *patience;
+    let waited_s = patience.as_secs();
+    let patience = Patience { until: Instant::now() + *patience, stop };
     let address = addresses.get(own).ok_or(ClusterError::Process { process: own, count })?;
     let listener = TcpListener::bind(address)
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
@@ -93,19 +168,20 @@ fn sockets(options: &ClusterOptions) -> Result<Vec<Option<TcpStream>>, ClusterEr
     let absent = |process: usize| ClusterError::Absent {
         process,
         address: addresses[process].clone(),
-        waited_s: patience.as_secs(),
+        waited_s,
     };
     let mut sockets: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
     for (other, address) in addresses.iter().enumerate().take(own) {
-        let stream = retried(until, || TcpStream::connect(address).ok());
+        let stream = patience.retry(RETRY, || connected(address, patience.left()))?;
         let mut stream = stream.ok_or_else(|| absent(other))?;
         stream.set_nodelay(true)?;
         stream.write_all(MAGIC)?;
         stream.write_all(&(own as u64).to_be_bytes())?;
         sockets[other] = Some(stream);
     }
+    let mut door = Door { listener, strangers: Vec::new() };
     while let Some(missing) = (own + 1..count).find(|other| sockets[*other].is_none()) {
-        let accepted = retried(until, || listener.accept().ok().and_then(|(of, _)| greeted(of)));
+        let accepted = patience.retry(LOOK, || door.greeted())?;
         let (other, stream) = accepted.ok_or_else(|| absent(missing))?;
         if other > own && other < count {
             sockets[other].get_or_insert(stream);
@@ -114,45 +190,124 @@ fn sockets(options: &ClusterOptions) -> Result<Vec<Option<TcpStream>>, ClusterEr
     Ok(sockets)
 }
 
-/// Tries until it succeeds or the time is over.
-fn retried<T>(until: Instant, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    loop {
-        if let Some(done) = attempt() {
-            return Some(done);
+/// A connection with an address, if that is there within a time.
+fn connected(address: &str, left: Duration) -> Option<TcpStream> {
+    let limit = left.clamp(Duration::from_millis(1), ATTEMPT);
+    let mut addresses = address.to_socket_addrs().ok()?;
+    addresses.find_map(|address| TcpStream::connect_timeout(&address, limit).ok())
+}
+
+/// Where processes come in. Other programs that connect hold nobody up.
+struct Door {
+    listener: TcpListener,
+    strangers: Vec<Stranger>,
+}
+
+/// A program that has connected, and as much of its greeting as has come.
+struct Stranger {
+    stream: TcpStream,
+    greeting: Vec<u8>,
+    until: Instant,
+}
+
+impl Door {
+    /// The number and connection of a process whose greeting is there.
+    fn greeted(&mut self) -> Option<(usize, TcpStream)> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.strangers.len() < STRANGERS_MAX && stream.set_nonblocking(true).is_ok() {
+                let (greeting, until) = (Vec::new(), Instant::now() + GREETING);
+                self.strangers.push(Stranger { stream, greeting, until });
+            }
         }
-        if Instant::now() >= until {
-            return None;
-        }
-        thread::sleep(RETRY);
+        self.strangers.retain_mut(Stranger::listen);
+        let is_whole = |stranger: &Stranger| stranger.greeting.len() == GREETING_LEN;
+        let Stranger { stream, greeting, .. } =
+            self.strangers.swap_remove(self.strangers.iter().position(is_whole)?);
+        let number = greeting.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;
+        stream.set_nonblocking(false).ok()?;
+        stream.set_nodelay(true).ok()?;
+        Some((usize::try_from(number).ok()?, stream))
     }
 }
 
-/// The number of a process that has connected; `None` if it is another program.
-fn greeted(mut stream: TcpStream) -> Option<(usize, TcpStream)> {
-    stream.set_nonblocking(false).ok()?;
-    stream.set_nodelay(true).ok()?;
-    stream.set_read_timeout(Some(GREETING)).ok()?;
-    let (mut magic, mut number) = ([0; 8], [0; 8]);
-    stream.read_exact(&mut magic).ok().filter(|()| magic == *MAGIC)?;
-    stream.read_exact(&mut number).ok()?;
-    stream.set_read_timeout(None).ok()?;
-    Some((usize::try_from(u64::from_be_bytes(number)).ok()?, stream))
+impl Stranger {
+    /// Reads what has come; whether it can be a greeting yet.
+    fn listen(&mut self) -> bool {
+        let mut bytes = [0; GREETING_LEN];
+        let missing = GREETING_LEN - self.greeting.len();
+        match self.stream.read(&mut bytes[..missing]) {
+            Ok(0) => return missing == 0,
+            Ok(len) => self.greeting.extend(&bytes[..len]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return false,
+        }
+        let start = self.greeting.len().min(MAGIC.len());
+        self.greeting[..start] == MAGIC[..start] && Instant::now() < self.until
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn options(process: usize, addresses: &[String], patience_ms: u64) -> ClusterOptions {
+        let patience = Duration::from_millis(patience_ms);
+        ClusterOptions { process, addresses: addresses.to_vec(), patience }
+    }
+
+    /// Addresses that nobody has.
+    fn free() -> Vec<String> {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        listeners.map(|listener| listener.local_addr().unwrap().to_string()).to_vec()
+    }
+
     #[test]
     fn a_process_that_is_missing_is_named() {
-        let options = |process, patience| ClusterOptions {
-            process,
-            addresses: vec!["127.0.0.1:0".to_owned(), "127.0.0.1:1".to_owned()],
-            patience: Duration::from_millis(patience),
-        };
-        let error = sockets(&options(0, 10)).unwrap_err().to_string();
-        assert_eq!(error, "process 1 at 127.0.0.1:1 is not there after 0 s: start it");
-        let error = sockets(&options(2, 10)).unwrap_err().to_string();
-        assert_eq!(error, "process 2 of 2: give a number below 2");
+        let addresses = ["127.0.0.1:0".to_owned(), "127.0.0.1:1".to_owned()];
+        let go = AtomicBool::new(false);
+        let error = |process| sockets(&options(process, &addresses, 10), &go).unwrap_err();
+        assert_eq!(
+            error(0).to_string(),
+            "process 1 at 127.0.0.1:1 is not there after 0 s: start it"
+        );
+        assert_eq!(error(2).to_string(), "process 2 of 2: give a number below 2");
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_others() {
+        let (addresses, stop) = (free(), AtomicBool::new(false));
+        for process in 0..2 {
+            stop.store(false, Ordering::Relaxed);
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| sockets(&options(process, &addresses, 60_000), &stop));
+                thread::sleep(Duration::from_millis(50));
+                stop.store(true, Ordering::Relaxed);
+                let error = waiting.join().unwrap().unwrap_err();
+                assert!(matches!(error, ClusterError::Stopped), "{error}");
+            });
+        }
+    }
+
+    #[test]
+    fn programs_that_say_nothing_or_something_else_hold_nobody_up() {
+        let (addresses, go) = (free(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let first = scope.spawn(|| sockets(&options(0, &addresses, 20_000), &go));
+            let connect = || loop {
+                if let Ok(stream) = TcpStream::connect(&addresses[0]) {
+                    break stream;
+                }
+                thread::sleep(Duration::from_millis(5));
+            };
+            let silent: Vec<TcpStream> = (0..8).map(|_| connect()).collect();
+            let mut other = connect();
+            other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+            let started = Instant::now();
+            let second = scope.spawn(|| sockets(&options(1, &addresses, 20_000), &go));
+            assert!(first.join().unwrap().unwrap()[1].is_some());
+            assert!(second.join().unwrap().unwrap()[0].is_some());
+            assert!(started.elapsed() < GREETING, "{:?}", started.elapsed());
+            drop(silent);
+        });
     }
 }

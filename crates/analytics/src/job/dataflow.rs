@@ -8,8 +8,11 @@
 //! A worker counts the tuples that it was given, so the counts are where its inbox is. Once a pane
 //! is complete its counts go to the workers that have the keys.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timely::container::CapacityContainerBuilder;
@@ -27,16 +30,23 @@ use crate::inbox::{Entry, Inbox};
 use crate::partition;
 use crate::rank::{KeyCount, best};
 
-/// Entries that were read together.
+/// Windows that a worker ranks before the first of them was emitted.
+const RANKED_AHEAD: usize = 16;
+/// How long a worker that is so far ahead waits before it looks again.
+const AHEAD: Duration = Duration::from_micros(50);
+
+/// Entries of a lane that were read together.
 #[derive(Clone, Debug)]
 pub struct EntryBatch {
+    /// The lane.
+    pub lane: usize,
     /// Entries with their positions, ascending.
     pub entries: Vec<(u64, Entry)>,
     /// The position behind the last one that was read.
     pub end: u64,
 }
 
-/// What one worker counted of a key in a pane.
+/// The count of one worker of a key in a pane.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct PartialCount {
     pane: u64,
@@ -83,6 +93,8 @@ pub struct JobEnds {
     pub input: InputHandleVec<u64, EntryBatch>,
     /// Its time is the last pane of the next window.
     pub probe: ProbeHandle<u64>,
+    /// Pairs of pane and key that wait for their windows to be ranked.
+    pub ranked_pairs: Rc<Cell<usize>>,
 }
 
 /// Builds the job on a worker.
@@ -93,14 +105,16 @@ pub fn build(
     output: &Arc<ResultOutput>,
 ) -> JobEnds {
     let (mut input, probe) = (InputHandleVec::new(), ProbeHandle::new());
+    let ranked_pairs = Rc::new(Cell::new(0));
     worker.dataflow(|scope| {
         let entries = input.to_stream(scope).map_in_place(move |batch: &mut EntryBatch| {
             batch.entries.retain(|(_, entry)| entry.stream == query.stream);
         });
-        let ranks = rank(count(entries, Arc::clone(inbox)), query);
+        let counts = count(entries, Arc::clone(inbox));
+        let ranks = rank(counts, query, probe.clone(), Rc::clone(&ranked_pairs));
         merge(ranks, query, Arc::clone(output)).probe_with(&probe);
     });
-    JobEnds { input, probe }
+    JobEnds { input, probe, ranked_pairs }
 }
 
 /// Counts by pane and key, in the inbox. The counts of a pane leave when it is complete: those of
@@ -119,11 +133,10 @@ fn count<'s>(
                 has_counted = true;
                 let mut counts = inbox.counts();
                 for batch in batches.drain(..) {
-                    for (position, entry) in &batch.entries {
-                        counts.count(*position, entry);
-                        open.entry(entry.pane).or_insert_with(|| time.delayed(&entry.pane, 0));
-                    }
-                    counts.passed(batch.end);
+                    counts.count(batch.lane, &batch.entries, |pane| {
+                        open.entry(pane).or_insert_with(|| time.delayed(&pane, 0));
+                    });
+                    counts.passed(batch.lane, batch.end);
                 }
             });
             if has_counted {
@@ -141,36 +154,49 @@ fn count<'s>(
     })
 }
 
-/// Ranks the keys of each worker in each window that has a tuple.
+/// Ranks the keys of each worker in each window that has a tuple, and says how many pairs it has.
+/// It stays few windows ahead of `emitted`: a pane can have some thousand windows.
 fn rank<'s>(
     counts: StreamVec<'s, u64, PartialCount>,
     query: Query,
+    emitted: ProbeHandle<u64>,
+    pairs: Rc<Cell<usize>>,
 ) -> StreamVec<'s, u64, WorkerRank> {
     let by_key = Exchange::new(|count: &PartialCount| partition::part(count.key) as u64);
-    counts.unary_frontier(by_key, "Rank", move |_, _| {
-        let windows = query.windows;
+    let scope = counts.scope();
+    counts.unary_frontier(by_key, "Rank", move |_, info| {
+        let (windows, activator) = (query.windows, scope.activator_for(info.address));
         let mut sliding = SlidingCounts::new(windows);
-        // By its last pane, after which a window is complete.
-        let mut open: BTreeMap<u64, (u64, Capability<u64>)> = BTreeMap::new();
-        let mut last_pane = None;
+        // Its time is the last pane of the next window, after which that window is complete.
+        let mut next: Option<Capability<u64>> = None;
+        // The last panes of windows that were ranked and may not be emitted yet.
+        let mut ranked: VecDeque<u64> = VecDeque::with_capacity(RANKED_AHEAD);
         move |(input, frontier), output| {
             input.for_each(|time, counts| {
                 for PartialCount { pane, key, count } in counts.drain(..) {
                     sliding.add(pane, key, count);
-                    if last_pane.replace(pane) == Some(pane) {
-                        continue;
-                    }
-                    for window in windows.covering(pane) {
-                        let last = windows.last_pane(window);
-                        open.entry(last).or_insert_with(|| (window, time.delayed(&last, 0)));
-                    }
+                }
+                let Some(window) = sliding.next_window() else { return };
+                let last = windows.last_pane(window);
+                if next.as_ref().is_none_or(|next| last < *next.time()) {
+                    next = Some(time.delayed(&last, 0));
                 }
             });
-            while let Some(first) = open.first_entry().filter(|of| !frontier.less_equal(of.key())) {
-                let (window, capability) = first.remove();
+            while let Some(capability) = next.take_if(|next| !frontier.less_equal(next.time())) {
+                while ranked.pop_front_if(|last| !emitted.less_equal(last)).is_some() {}
+                if ranked.len() == RANKED_AHEAD {
+                    next = Some(capability);
+                    activator.activate_after(AHEAD);
+                    break;
+                }
+                let Some(window) = sliding.next_window() else { break };
                 let top = sliding.rank(window, query.top);
                 output.session(&capability).give(WorkerRank { window, top });
+                ranked.push_back(*capability.time());
+                let following = sliding.next_window();
+                next = following.map(|window| capability.delayed(&windows.last_pane(window)));
             }
+            pairs.set(sliding.pairs());
         }
     })
 }

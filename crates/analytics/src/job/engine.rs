@@ -3,7 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use timely::{CommunicationConfig, WorkerConfig};
 use timely::communication::WorkerGuards;
 use timely::worker::Worker;
 
-use super::cluster::{self, ClusterError, ClusterOptions};
-use super::dataflow::{Emit, EntryBatch, ResultOutput, build};
+use super::cluster::{self, ClusterError, ClusterLinks, ClusterOptions};
+use super::dataflow::{Emit, EntryBatch, JobEnds, ResultOutput, build};
 use crate::cost::{StepObserver, WorkStep};
 use crate::definition::Query;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, TakenEntries};
 use crate::partition;
 
 /// Workers of all processes together at most.
@@ -32,13 +32,16 @@ const DEATHS_MAX: u32 = 8;
 /// How an engine is set up.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// What is asked about the tuples.
+    /// The question about the tuples.
     pub query: Query,
     /// The core of each worker of this process.
     pub cores: Vec<u32>,
-    /// Tuples that wait for a worker at most.
+    /// Tuples that wait in a lane of a worker's inbox at most.
     pub inbox_entries: usize,
-    /// Pairs of pane and key that a worker counts at most; each takes some 50 bytes.
+    /// Lanes of each inbox: receiving sides that hand over to each worker.
+    pub lanes: usize,
+    /// Pairs of pane and key at most: of the tuples that a worker counts, and again of the keys
+    /// that it ranks, from all processes together. Each pair takes some 50 bytes in both of these.
     pub pairs_max: usize,
     /// The other processes.
     pub cluster: Option<ClusterOptions>,
@@ -47,7 +50,14 @@ pub struct EngineOptions {
 impl EngineOptions {
     /// A process of its own with workers on these cores.
     pub fn new(query: Query, cores: Vec<u32>) -> EngineOptions {
-        EngineOptions { query, cores, inbox_entries: 65_536, pairs_max: 16 << 20, cluster: None }
+        EngineOptions {
+            query,
+            cores,
+            inbox_entries: 65_536,
+            lanes: 1,
+            pairs_max: 16 << 20,
+            cluster: None,
+        }
     }
 }
 
@@ -66,7 +76,7 @@ pub enum EngineError {
     /// Workers die whatever is done.
     #[error("a worker died {DEATHS_MAX} times without counting a tuple: {message}")]
     Died {
-        /// What the last one said.
+        /// The text of the last one's panic.
         message: String,
     },
     /// Too many keys for the memory.
@@ -77,6 +87,12 @@ pub enum EngineError {
     Keys {
         /// The limit.
         most: usize,
+    },
+    /// A thread panicked, and what it did cannot be started again.
+    #[error("a thread of the job panicked: {message}; start all processes again")]
+    Panicked {
+        /// The text of the panic.
+        message: String,
     },
     /// A worker cannot be put on its core.
     #[error("core {core}: {source}; choose a core that this process may use")]
@@ -94,14 +110,16 @@ pub enum EngineError {
 /// Why a worker has ended.
 #[derive(Debug)]
 enum WorkerEnd {
-    /// Everything is counted and emitted, or it was stopped.
+    /// Everything is counted and emitted.
     Done,
-    /// It panicked, and said this.
+    /// It was stopped, or another worker has died.
+    Stopped,
+    /// It panicked with this text.
     Died(String),
     Failed(EngineError),
 }
 
-/// What all threads of an engine see.
+/// The state that all threads of an engine share.
 struct EngineShared {
     options: EngineOptions,
     inboxes: Vec<Arc<Inbox>>,
@@ -110,14 +128,31 @@ struct EngineShared {
     is_stopping: AtomicBool,
     /// A worker of this dataflow has died: the others end.
     is_broken: AtomicBool,
+    /// How the first worker of this dataflow ended that did not come to the end of its tuples.
+    first_end: Mutex<Option<WorkerEnd>>,
+    /// The connections of this dataflow with other processes.
+    links: Mutex<ClusterLinks>,
     is_over: AtomicBool,
     restarts: AtomicU64,
+}
+
+/// Says that an engine is over when its thread ends, however it ends.
+struct OverGuard(Arc<EngineShared>);
+
+impl Drop for OverGuard {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes the observer of a worker, by its number in this process.
 type ObserverFactory = dyn Fn(usize) -> Box<dyn StepObserver> + Send + Sync;
 
-/// What an engine has and has done.
+/// State and counters of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
     /// Tuples that wait, by worker of this process.
@@ -129,6 +164,15 @@ pub struct EngineStatus {
 }
 
 impl EngineShared {
+    /// Ends the dataflow because one of its workers has ended before its tuples have.
+    fn broke(&self, end: WorkerEnd) {
+        locked(&self.first_end).get_or_insert(end);
+        self.is_broken.store(true, Ordering::Release);
+        self.inboxes.iter().for_each(|inbox| inbox.wake());
+        // Timely says goodbye to the other processes as if all were done: they would wait for ever.
+        locked(&self.links).cut();
+    }
+
     fn status(&self) -> EngineStatus {
         EngineStatus {
             waiting: self.inboxes.iter().map(|inbox| inbox.waiting()).collect(),
@@ -138,7 +182,7 @@ impl EngineShared {
     }
 }
 
-/// What an engine has and has done, for another thread.
+/// State and counters of an engine, for another thread.
 #[derive(Clone)]
 pub struct EngineView(Weak<EngineShared>);
 
@@ -167,12 +211,25 @@ impl JobEngine {
         emit: Box<Emit>,
         observers: Box<ObserverFactory>,
     ) -> Result<JobEngine, EngineError> {
+        let inbox = |_: &u32| Arc::new(Inbox::new(options.lanes, options.inbox_entries.max(1)));
+        let inboxes = options.cores.iter().map(inbox).collect();
+        JobEngine::start_on(inboxes, options, emit, observers)
+    }
+
+    /// The same, on inboxes that are there: one for each core. Cards write into their rings.
+    ///
+    /// # Errors
+    /// As of [`JobEngine::start`].
+    pub fn start_on(
+        inboxes: Vec<Arc<Inbox>>,
+        options: EngineOptions,
+        emit: Box<Emit>,
+        observers: Box<ObserverFactory>,
+    ) -> Result<JobEngine, EngineError> {
         let workers = options.cores.len() * processes(&options);
-        if !(1..=WORKERS_MAX).contains(&workers) {
+        if !(1..=WORKERS_MAX).contains(&workers) || inboxes.len() != options.cores.len() {
             return Err(EngineError::Workers(workers));
         }
-        let inbox = |_: &u32| Arc::new(Inbox::new(options.inbox_entries.max(1)));
-        let inboxes = options.cores.iter().map(inbox).collect();
         let shared = Arc::new(EngineShared {
             options,
             inboxes,
@@ -180,15 +237,13 @@ impl JobEngine {
             observers,
             is_stopping: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
+            first_end: Mutex::default(),
+            links: Mutex::default(),
             is_over: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
         });
-        let for_thread = Arc::clone(&shared);
-        let run = move || {
-            let ended = supervise(&for_thread);
-            for_thread.is_over.store(true, Ordering::Release);
-            ended
-        };
+        let guard = OverGuard(Arc::clone(&shared));
+        let run = move || supervise(&guard.0);
         let named = thread::Builder::new().name("analytics".to_owned());
         let thread = Some(named.spawn(run).map_err(EngineError::Thread)?);
         Ok(JobEngine { shared, thread })
@@ -207,7 +262,7 @@ impl JobEngine {
         (0..partition::PARTS).map(|part| (part % workers % local) as u16).collect()
     }
 
-    /// What is asked about the tuples.
+    /// The question about the tuples.
     pub fn query(&self) -> Query {
         self.shared.options.query
     }
@@ -217,7 +272,7 @@ impl JobEngine {
         self.shared.is_over.load(Ordering::Acquire)
     }
 
-    /// What it has and has done.
+    /// Its state and counters.
     pub fn status(&self) -> EngineStatus {
         self.shared.status()
     }
@@ -243,8 +298,11 @@ impl JobEngine {
     /// # Errors
     /// [`EngineError`].
     pub fn join(mut self) -> Result<(), EngineError> {
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.unwrap_or(Ok(Ok(()))).unwrap_or(Err(EngineError::Disconnected))
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => Err(EngineError::Panicked { message: message(panic.as_ref()) }),
+        }
     }
 }
 
@@ -265,18 +323,21 @@ fn supervise(shared: &Arc<EngineShared>) -> Result<(), EngineError> {
     loop {
         shared.is_broken.store(false, Ordering::Release);
         let message = match run(shared)? {
-            WorkerEnd::Done => return Ok(()),
+            WorkerEnd::Done | WorkerEnd::Stopped => return Ok(()),
             WorkerEnd::Failed(error) => return Err(error),
             // Timely's cluster does not survive the end of a process's workers.
-            WorkerEnd::Died(_) if shared.options.cluster.is_some() => {
-                return Err(EngineError::Disconnected);
+            WorkerEnd::Died(message) if shared.options.cluster.is_some() => {
+                return Err(match cluster::is_of_a_lost_connection(&message) {
+                    true => EngineError::Disconnected,
+                    false => EngineError::Panicked { message },
+                });
             }
             WorkerEnd::Died(message) => message,
         };
         if shared.is_stopping.load(Ordering::Acquire) {
             return Ok(());
         }
-        let now = shared.inboxes.iter().map(|inbox| inbox.counts().counted()).sum();
+        let now = shared.inboxes.iter().map(|inbox| inbox.counts().counted_of_all()).sum();
         deaths = if now > counted { 1 } else { deaths + 1 };
         counted = now;
         if deaths == DEATHS_MAX {
@@ -286,22 +347,26 @@ fn supervise(shared: &Arc<EngineShared>) -> Result<(), EngineError> {
     }
 }
 
-/// Runs one dataflow on all workers; the worst end of a worker.
+/// Runs one dataflow on all workers; the first end of a worker that did not come to the end of its
+/// tuples, if there is one.
 fn run(shared: &Arc<EngineShared>) -> Result<WorkerEnd, EngineError> {
-    let guards = start(shared)?;
+    let guards = match start(shared) {
+        Err(EngineError::Cluster(ClusterError::Stopped)) => return Ok(WorkerEnd::Stopped),
+        started => started?,
+    };
     // The connections of a cluster end in a panic if another process is gone.
     let joined = catch_unwind(AssertUnwindSafe(|| guards.join()));
-    let Ok(ends) = joined else { return Err(EngineError::Disconnected) };
-    let rank = |end: &WorkerEnd| match end {
-        WorkerEnd::Done => 0,
-        WorkerEnd::Died(_) => 1,
-        WorkerEnd::Failed(_) => 2,
-    };
-    let ends = ends.into_iter().map(|end| end.unwrap_or_else(WorkerEnd::Died));
-    Ok(ends.max_by_key(rank).unwrap_or(WorkerEnd::Done))
+    *locked(&shared.links) = ClusterLinks::default();
+    match (locked(&shared.first_end).take(), joined) {
+        (Some(end), _) => Ok(end),
+        (None, Err(_)) => Err(EngineError::Disconnected),
+        (None, Ok(ends)) => {
+            Ok(ends.into_iter().find_map(Result::err).map_or(WorkerEnd::Done, WorkerEnd::Died))
+        }
+    }
 }
 
-fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<WorkerEnd>, EngineError> {
+fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<()>, EngineError> {
     let threads = shared.options.cores.len();
     let (builders, others): (_, Box<dyn std::any::Any + Send>) = match &shared.options.cluster {
         None => match CommunicationConfig::Process(threads).try_build() {
@@ -309,7 +374,8 @@ fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<WorkerEnd>, EngineEr
             Err(_) => return Err(EngineError::Workers(threads)),
         },
         Some(options) => {
-            let (builders, guard) = cluster::connect(options, threads)?;
+            let (builders, links, guard) = cluster::connect(options, threads, &shared.is_stopping)?;
+            *locked(&shared.links) = links;
             (builders, Box::new(guard))
         }
     };
@@ -319,18 +385,16 @@ fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<WorkerEnd>, EngineEr
         let place = worker.index() - first;
         let worked = catch_unwind(AssertUnwindSafe(|| work(worker, place, &shared)));
         let end = match worked {
-            Ok(Ok(())) => WorkerEnd::Done,
+            Ok(Ok(end)) => end,
             Ok(Err(error)) => WorkerEnd::Failed(error),
             Err(panic) => WorkerEnd::Died(message(panic.as_ref())),
         };
         if !matches!(end, WorkerEnd::Done) {
-            shared.is_broken.store(true, Ordering::Release);
-            shared.inboxes.iter().for_each(|inbox| inbox.wake());
+            shared.broke(end);
         }
         for dataflow in worker.installed_dataflows() {
             worker.drop_dataflow(dataflow);
         }
-        end
     };
     let guards = timely::execute::execute_from(builders, others, WorkerConfig::default(), work);
     guards.map_err(|error| EngineError::Thread(io::Error::other(error)))
@@ -342,28 +406,37 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// What one worker does from its start to its end.
-fn work(worker: &mut Worker, place: usize, shared: &EngineShared) -> Result<(), EngineError> {
+/// Runs one worker from its start to its end.
+fn work(
+    worker: &mut Worker,
+    place: usize,
+    shared: &EngineShared,
+) -> Result<WorkerEnd, EngineError> {
     let EngineShared { options, inboxes, output, .. } = shared;
     let inbox = &inboxes[place];
     bind_to(options.cores[place])?;
     inbox.attach();
     let mut observer = (shared.observers)(place);
-    let ends = build(worker, options.query, inbox, output);
-    let (mut input, probe) = (Some(ends.input), ends.probe);
-    let (mut entries, mut passed) = (Vec::with_capacity(BATCH), 0);
+    let JobEnds { input, probe, ranked_pairs } = build(worker, options.query, inbox, output);
+    let mut input = Some(input);
+    let (mut entries, mut count, mut passed) = (Vec::with_capacity(BATCH), 0, 0);
     let is_ending =
         || shared.is_stopping.load(Ordering::Acquire) || shared.is_broken.load(Ordering::Acquire);
-    while !is_ending() && worker.has_dataflows() {
+    while worker.has_dataflows() {
+        if is_ending() {
+            return Ok(WorkerEnd::Stopped);
+        }
         observer.begin();
         let mut is_idle = true;
         if let Some(handle) = &mut input {
             let taken = inbox.take(BATCH, &mut entries);
-            is_idle = entries.is_empty() && taken.pane <= *handle.time();
-            if !entries.is_empty() {
-                let end = taken.position + entries.len() as u64;
-                let entries = (taken.position..).zip(entries.iter().copied()).collect();
-                handle.send(EntryBatch { entries, end });
+            let TakenEntries { lane, end, .. } = taken;
+            is_idle = end == taken.begin && taken.pane <= *handle.time();
+            count = entries.len();
+            // Marks of a ring have to be passed, too.
+            if end > taken.begin {
+                let entries = std::mem::replace(&mut entries, Vec::with_capacity(BATCH));
+                handle.send(EntryBatch { lane, entries, end });
                 handle.flush();
             }
             if taken.pane > *handle.time() {
@@ -380,7 +453,7 @@ fn work(worker: &mut Worker, place: usize, shared: &EngineShared) -> Result<(), 
         worker.step_or_park(Some(if is_idle { IDLE } else { Duration::ZERO }));
         if !is_idle {
             observer.done(WorkStep::Operator);
-            observer.passed(&[WorkStep::Operator], entries.len());
+            observer.passed(&[WorkStep::Operator], count);
         }
         let time = probe.with_frontier(|frontier| frontier.first().copied());
         let emitted =
@@ -390,11 +463,11 @@ fn work(worker: &mut Worker, place: usize, shared: &EngineShared) -> Result<(), 
             passed = emitted;
             counts.forget(emitted);
         }
-        if counts.pairs() > options.pairs_max {
+        if counts.pairs().max(ranked_pairs.get()) > options.pairs_max {
             return Err(EngineError::Keys { most: options.pairs_max });
         }
     }
-    Ok(())
+    Ok(WorkerEnd::Done)
 }
 
 /// Binds the calling thread to a core.

@@ -11,7 +11,7 @@ mod sliding;
 #[cfg(test)]
 mod tests;
 
-pub use cluster::{ClusterError, ClusterOptions};
+pub use cluster::{ClusterError, ClusterOptions, is_of_a_lost_connection};
 pub use engine::{
     EngineError, EngineOptions, EngineStatus, EngineView, JobEngine, WORKERS_MAX, allowed_cores,
 };

@@ -1,8 +1,6 @@
 //! Counts of a window from counts of its panes: one pane comes, one goes.
 
-use std::collections::HashMap;
-
-use crate::inbox::PaneCounts;
+use crate::inbox::{KeyMap, PaneCounts};
 use crate::rank::{KeyCount, best};
 use crate::window::Windows;
 
@@ -10,42 +8,64 @@ use crate::window::Windows;
 #[derive(Debug)]
 pub struct SlidingCounts {
     windows: Windows,
+    /// Panes from the one after the last window's first one on.
     panes: PaneCounts,
-    /// The last window that was ranked, and its counts.
+    /// Pairs of pane and key.
+    pairs: usize,
+    /// The last window that was ranked.
     window: Option<u64>,
-    counts: HashMap<u64, u64>,
+    /// The counts of the panes that the last window and the one after it have in common.
+    counts: KeyMap<u64>,
 }
 
 impl SlidingCounts {
     /// No counts.
     pub fn new(windows: Windows) -> SlidingCounts {
-        SlidingCounts { windows, panes: PaneCounts::new(), window: None, counts: HashMap::new() }
+        SlidingCounts {
+            windows,
+            panes: PaneCounts::new(),
+            pairs: 0,
+            window: None,
+            counts: KeyMap::default(),
+        }
     }
 
     /// Adds to a key in a pane that no ranked window has.
     pub fn add(&mut self, pane: u64, key: u64, count: u64) {
-        *self.panes.entry(pane).or_default().entry(key).or_default() += count;
+        let of = self.panes.entry(pane).or_default().entry(key).or_default();
+        self.pairs += usize::from(*of == 0);
+        *of += count;
     }
 
-    /// The best keys of a window, all of whose panes are complete. Windows come in their order;
-    /// those before this one are gone.
+    /// Pairs of pane and key that it has.
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// The next window that is to be ranked, by the counts that it has; `None`: no window has any.
+    pub fn next_window(&self) -> Option<u64> {
+        let least = self.window.map_or(0, |window| window + 1);
+        let (pane, _) = self.panes.range(least..).next()?;
+        Some(*self.windows.covering(*pane).start().max(&least))
+    }
+
+    /// The best keys of the next window, all of whose panes are complete.
     pub fn rank(&mut self, window: u64, top: usize) -> Vec<KeyCount> {
         let last = self.windows.last_pane(window);
-        match self.window {
-            Some(before) if before + 1 == window => {
-                for (key, count) in self.panes.remove(&before).unwrap_or_default() {
-                    self.subtract(key, count);
-                }
-                self.append(last);
-            }
-            _ => {
-                self.panes = self.panes.split_off(&window);
-                self.counts.clear();
-                (window..=last).for_each(|pane| self.append(pane));
-            }
+        if self.window.is_some_and(|before| before + 1 == window) {
+            self.append(last);
+        } else {
+            debug_assert!(self.panes.range(..window).next().is_none(), "panes of no window");
+            self.counts.clear();
+            (window..=last).for_each(|pane| self.append(pane));
         }
         self.window = Some(window);
-        best(self.counts.iter().map(|(&key, &count)| KeyCount { key, count }), top)
+        let top = best(self.counts.iter().map(|(&key, &count)| KeyCount { key, count }), top);
+        for (key, count) in self.panes.remove(&window).unwrap_or_default() {
+            self.pairs -= 1;
+            self.subtract(key, count);
+        }
+        top
     }
 
     fn append(&mut self, pane: u64) {
@@ -85,8 +105,10 @@ mod tests {
             let mut sliding = SlidingCounts::new(windows);
             tuples.iter().for_each(|(key, pane)| sliding.add(*pane, *key, 1));
             for result in expected {
+                prop_assert_eq!(sliding.next_window(), Some(result.window));
                 prop_assert_eq!(sliding.rank(result.window, top), result.top);
             }
+            prop_assert_eq!((sliding.next_window(), sliding.pairs()), (None, 0));
         }
     }
 }

@@ -15,11 +15,14 @@ mod filter;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod watermark;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use filter::{SequenceFilter, SequenceVerdict, WINDOW_MAX};
 use sources::SourceState;
+pub use watermark::Watermark;
 
 use crate::tuple::{
     self, AcknowledgementHead, END_NS, Frame, FrameError, SourceProgress, Tuple, Tuples,
@@ -80,36 +83,80 @@ pub struct ReceiverCounters {
     pub refused: u64,
 }
 
+impl ReceiverCounters {
+    /// The sum with another receiver's.
+    #[must_use]
+    pub fn with(&self, other: &ReceiverCounters) -> ReceiverCounters {
+        ReceiverCounters {
+            frames: self.frames + other.frames,
+            malformed: self.malformed + other.malformed,
+            taken: self.taken + other.taken,
+            duplicates: self.duplicates + other.duplicates,
+            no_room: self.no_room + other.no_room,
+            beyond: self.beyond + other.beyond,
+            late: self.late + other.late,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
 /// The receiving end of any number of sources.
 #[derive(Debug)]
 pub struct Receiver {
     options: ReceiverOptions,
     sources: HashMap<u64, SourceState>,
-    /// Sources that were ever there.
-    sources_seen: usize,
-    /// Every tuple taken from now on has an event time from here on.
-    watermark_ns: u64,
+    watermark: Arc<Watermark>,
+    /// Its number among the receivers of the watermark.
+    place: usize,
     /// The latest event time of all tuples that were taken.
     latest_ns: Option<u64>,
     /// Until then no memory is looked for where all sources are taken.
     full_until_ns: u64,
+    /// What it saw of its sources when it last looked at all of them.
+    look: SourcesLook,
+    /// Nothing more is taken.
+    is_closed: bool,
     /// What was done.
     pub counters: ReceiverCounters,
 }
 
 /// How long a receiver without memory for another source looks for none, nanoseconds.
 const FULL_NS: u64 = 100_000_000;
+/// Sources that are all looked at in each burst; more are looked at this often, nanoseconds.
+const LOOKED_AT: usize = 64;
+const LOOK_NS: u64 = 1_000_000;
+
+/// What a receiver sees of its sources.
+#[derive(Clone, Copy, Debug, Default)]
+struct SourcesLook {
+    /// When, nanoseconds.
+    at_ns: u64,
+    /// Sources that results wait for, and what they have passed, nanoseconds.
+    live: usize,
+    live_ns: Option<u64>,
+    /// Sources that have fallen silent before their end.
+    silent: usize,
+}
 
 impl Receiver {
-    /// A receiver that has no source yet.
+    /// The only receiver of a job, without a source yet.
     pub fn new(options: ReceiverOptions) -> Receiver {
+        let watermark = Watermark::new(options.windows, options.sources_awaited, 1);
+        Receiver::one_of(options, Arc::new(watermark), 0)
+    }
+
+    /// One of several receivers of a job, each with a number of its own, from 0 on. Windows and the
+    /// number of awaited sources are the watermark's. A source sends to one of them.
+    pub fn one_of(options: ReceiverOptions, watermark: Arc<Watermark>, place: usize) -> Receiver {
         Receiver {
-            options,
+            options: ReceiverOptions { windows: watermark.windows(), ..options },
             sources: HashMap::new(),
-            sources_seen: 0,
-            watermark_ns: 0,
+            watermark,
+            place,
             latest_ns: None,
             full_until_ns: 0,
+            look: SourcesLook::default(),
+            is_closed: false,
             counters: ReceiverCounters::default(),
         }
     }
@@ -131,13 +178,16 @@ impl Receiver {
         if matches!(frame, Frame::Acknowledgement(_)) {
             return Ok(None);
         }
-        if !self.has_memory(source, now_ns) {
+        if self.is_closed && self.sources.contains_key(&source) {
+            return Ok(Some(source));
+        }
+        if self.is_closed || !self.has_memory(source, now_ns) {
             self.counters.refused += 1;
             return Ok(Some(source));
         }
         let window = self.options.window;
         let state = self.sources.entry(source).or_insert_with(|| {
-            self.sources_seen += 1;
+            self.watermark.count_source(self.place);
             SourceState::new(window)
         });
         state.heard_at_ns = now_ns;
@@ -152,13 +202,14 @@ impl Receiver {
     /// Takes the new tuples of a source that is there.
     fn take(&mut self, source: u64, tuples: Tuples<'_>, sink: &mut dyn TupleSink) {
         let (windows, counters) = (self.options.windows, &mut self.counters);
+        let closed = windows.pane(self.watermark.now_ns());
         let Some(state) = self.sources.get_mut(&source) else { return };
         for tuple in tuples {
             match state.check(tuple.sequence) {
                 SequenceVerdict::Duplicate => counters.duplicates += 1,
                 SequenceVerdict::Beyond => counters.beyond += 1,
                 SequenceVerdict::New => {
-                    let is_late = windows.pane(tuple.time_ns) < windows.pane(self.watermark_ns);
+                    let is_late = windows.pane(tuple.time_ns) < closed;
                     if !is_late && !sink.take(&tuple) {
                         counters.no_room += 1;
                         continue;
@@ -181,7 +232,7 @@ impl Receiver {
             return false;
         }
         let (windows, silence_ns) = (self.options.windows, self.options.silence_ns);
-        let closed = windows.pane(self.watermark_ns);
+        let closed = windows.pane(self.watermark.now_ns());
         let can_go = |state: &SourceState| {
             !state.is_live(now_ns, silence_ns)
                 && state.latest_ns.is_none_or(|latest_ns| windows.pane(latest_ns) < closed)
@@ -214,39 +265,66 @@ impl Receiver {
             credit: credit.min(state.filter.window() as u32),
             is_ended: state.is_ended(),
             is_refused: false,
+            has_gap: false,
         };
         let words = len_max.saturating_sub(tuple::FIXED_LEN) / 8;
         let selective = state.filter.selective().take(words);
         tuple::write_acknowledgement(out, source, &head, selective);
     }
 
+    /// Looks at all sources, if it is time to.
+    fn look(&mut self, now_ns: u64) {
+        let is_due = now_ns.saturating_sub(self.look.at_ns) >= LOOK_NS;
+        if self.sources.len() > LOOKED_AT && !is_due {
+            return;
+        }
+        let mut look = SourcesLook { at_ns: now_ns, ..SourcesLook::default() };
+        for state in self.sources.values() {
+            if state.is_live(now_ns, self.options.silence_ns) {
+                look.live += 1;
+                let least_ns =
+                    look.live_ns.map_or(state.progress_ns, |ns| ns.min(state.progress_ns));
+                look.live_ns = Some(least_ns);
+            } else {
+                look.silent += usize::from(!state.is_ended());
+            }
+        }
+        self.look = look;
+    }
+
     /// The event time from which on tuples may still be taken: those before it were taken, or their
     /// sources are silent. It never falls. Where no source is live, it is behind all windows of the
-    /// tuples that were taken.
+    /// tuples that were taken. With many sources it may be that of a millisecond ago.
     pub fn watermark_ns(&mut self, now_ns: u64) -> u64 {
-        if self.sources_seen < self.options.sources_awaited {
-            return self.watermark_ns;
-        }
-        let silence_ns = self.options.silence_ns;
-        let live = self.sources.values().filter(|state| state.is_live(now_ns, silence_ns));
-        let passed_ns = match (live.map(|state| state.progress_ns).min(), self.latest_ns) {
-            (Some(progress_ns), _) => progress_ns,
-            (None, Some(latest_ns)) => self.options.windows.end_of_all_ns(latest_ns),
-            (None, None) => 0,
-        };
-        self.watermark_ns = self.watermark_ns.max(passed_ns);
-        self.watermark_ns
+        self.look(now_ns);
+        let SourcesLook { live, live_ns, .. } = self.look;
+        self.watermark.say(self.place, live_ns, self.latest_ns, live == 0);
+        self.watermark.advance()
     }
 
-    /// Sources that were heard of lately, and have not ended.
-    pub fn live_sources(&self, now_ns: u64) -> usize {
-        let silence_ns = self.options.silence_ns;
-        self.sources.values().filter(|state| state.is_live(now_ns, silence_ns)).count()
+    /// Sources that were heard of lately, and have not ended, as of the last look.
+    pub fn live_sources(&self) -> usize {
+        self.look.live
     }
 
-    /// Whether all awaited sources were there, and all sources have ended.
+    /// Sources that have fallen silent before their end, as of the last look.
+    pub fn silent_sources(&self) -> usize {
+        self.look.silent
+    }
+
+    /// Whether all awaited sources were there, and all sources have ended or are silent, as of the
+    /// last look.
     pub fn is_finished(&self) -> bool {
-        self.sources_seen >= self.options.sources_awaited
-            && self.sources.values().all(SourceState::is_ended)
+        self.watermark.is_finished()
+    }
+
+    /// Whether it takes nothing more.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Takes nothing more: sources that it knows are told what is safe, others are refused.
+    pub fn close(&mut self) {
+        self.is_closed = true;
     }
 }

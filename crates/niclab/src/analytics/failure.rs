@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use niclab_analytics::card::CardSetupError;
 use niclab_analytics::input::{GeneratorError, JsonError};
 use niclab_analytics::job::{ClusterError, EngineError};
 use niclab_analytics::window::WindowError;
@@ -18,6 +19,9 @@ pub enum AnalyticsFailure {
     /// Windows that cannot be.
     #[error("--length-ms, --slide-ms: {0}")]
     Window(#[from] WindowError),
+    /// A card that cannot be set up.
+    #[error("--mode: {0}")]
+    Card(#[from] CardSetupError),
     /// A generator that makes nothing.
     #[error("--tuples, --keys, --zipf, --interval-ns: {0}")]
     Generator(#[from] GeneratorError),
@@ -26,8 +30,22 @@ pub enum AnalyticsFailure {
     Json {
         /// The file or address.
         input: String,
-        /// What is wrong, and where.
+        /// The defect, and its place.
         error: JsonError,
+    },
+    /// A tuple that is earlier than the one before it.
+    #[error(
+        "{input}: line {line}: time_ns is {time_ns} after {least_ns}; sort the lines by time_ns"
+    )]
+    Order {
+        /// The file or address.
+        input: String,
+        /// The number of the line.
+        line: u64,
+        /// Its event time, nanoseconds.
+        time_ns: u64,
+        /// The event time of the tuple before it, nanoseconds.
+        least_ns: u64,
     },
     /// An input that cannot be opened.
     #[error("--input {input}: {}", one_line(&error.to_string()))]
@@ -40,7 +58,10 @@ pub enum AnalyticsFailure {
         is_address: bool,
     },
     /// The address of UDP cannot be had.
-    #[error("--input udp:{address}: {error}; choose another address, or end who has this one")]
+    #[error(
+        "--input udp:{address}: {error}; choose another address, or end the program that has this \
+         one"
+    )]
     Listen {
         /// The address.
         address: String,
@@ -63,6 +84,23 @@ pub enum AnalyticsFailure {
         /// For how long, seconds.
         silent_s: u64,
     },
+    /// The other end has lost what it had acknowledged.
+    #[error(
+        "{to}: the receiver has lost its state (was it started again?); send everything again to \
+         the new one"
+    )]
+    Forgotten {
+        /// The address.
+        to: String,
+    },
+    /// The other end knows tuples of another source with this id.
+    #[error("{to}: a source with the id {id} has sent tuples there before; give another --source")]
+    IdUsed {
+        /// The address.
+        to: String,
+        /// The id.
+        id: u64,
+    },
     /// The other end has too many sources.
     #[error("{to}: it has too many sources; wait until one has ended")]
     TooManySources {
@@ -80,17 +118,21 @@ impl AnalyticsFailure {
                 EngineError::Workers(_) | EngineError::Cluster(ClusterError::Process { .. }),
             )
             | Of::Window(_)
+            | Of::Card(CardSetupError::Workers(_))
             | Of::Generator(_) => 2,
             Of::Engine(EngineError::Core { .. })
             | Of::Json { .. }
+            | Of::Order { .. }
             | Of::Input { is_address: false, .. }
             | Of::Hostfile { .. } => 3,
             Of::Engine(EngineError::Cluster(_) | EngineError::Disconnected)
             | Of::Input { .. }
             | Of::Listen { .. }
+            | Of::Forgotten { .. }
+            | Of::IdUsed { .. }
             | Of::NoAnswer { .. }
             | Of::TooManySources { .. } => 9,
-            Of::Engine(_) => 1,
+            Of::Engine(_) | Of::Card(_) => 1,
         }
     }
 }

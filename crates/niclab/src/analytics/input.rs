@@ -5,17 +5,20 @@ use std::io::{self, BufRead, BufReader};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use niclab_analytics::inbox::Inbox;
 use niclab_analytics::input::{
-    Generator, GeneratorSpec, InputStatus, JsonError, JsonTuples, LocalCounters, LocalInput,
-    LocalTuple, UdpInput, UdpOptions,
+    Generator, GeneratorSpec, InputSnapshot, InputStatus, JsonError, JsonTuples, LocalCounters,
+    LocalInput, UdpInput, UdpOptions,
 };
-use niclab_analytics::job::JobEngine;
+use niclab_analytics::job::{EngineOptions, JobEngine};
 use niclab_analytics::receiver::{ReceiverCounters, ReceiverOptions};
 use niclab_device::address;
 
+use super::card::{self, CardInput};
 use super::{AnalyticsFailure, MS};
 use crate::arguments::{AnalyticsArguments, GeneratorArguments, TupleInput};
 use crate::failure::Failure;
@@ -24,7 +27,7 @@ use crate::output::one_line;
 /// The port of UDP that an address without one has.
 pub const PORT: u16 = 9_770;
 /// Lines that are read ahead.
-const LINES_AHEAD: usize = 4_096;
+pub const LINES_AHEAD: usize = 4_096;
 /// How long a line is waited for before those before it are handed over.
 const TURN: Duration = Duration::from_millis(10);
 /// How long a program that sends lines may take to accept.
@@ -35,13 +38,14 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub struct InputCounters {
     local: LocalCounters,
     udp: InputStatus,
+    card: Mutex<Option<InputSnapshot>>,
     windows: AtomicU64,
 }
 
 impl InputCounters {
     /// Counters of the tuples; those of frames are 0 if the input has none.
     pub fn tuples(&self) -> ReceiverCounters {
-        let counters = self.udp.read().0;
+        let counters = self.received().counters;
         ReceiverCounters {
             taken: counters.taken + self.local.taken(),
             late: counters.late + self.local.late(),
@@ -49,9 +53,20 @@ impl InputCounters {
         }
     }
 
+    /// What a receiving side has and has done, by sockets or by a card.
+    pub fn received(&self) -> InputSnapshot {
+        let card = *self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        card.unwrap_or_else(|| self.udp.read())
+    }
+
+    /// Takes note of what a card has received.
+    pub fn set_card(&self, received: InputSnapshot) {
+        *self.card.lock().unwrap_or_else(PoisonError::into_inner) = Some(received);
+    }
+
     /// Sources of UDP that were heard of lately and have not ended.
     pub fn live_sources(&self) -> usize {
-        self.udp.read().1
+        self.received().live_sources
     }
 
     /// Windows that came out.
@@ -66,7 +81,7 @@ impl InputCounters {
 }
 
 /// Lines of any text.
-type JsonLines = JsonTuples<Box<dyn BufRead + Send>>;
+pub type JsonLines = JsonTuples<Box<dyn BufRead + Send>>;
 
 /// Tuples without a network in between.
 pub enum LocalTuples {
@@ -114,14 +129,6 @@ impl LocalTuples {
         };
         Ok(Some(LocalTuples::Json(JsonTuples::new(text))))
     }
-
-    /// The next tuple; `None` at the end.
-    pub fn tuple(&mut self) -> Result<Option<LocalTuple>, JsonError> {
-        match self {
-            LocalTuples::Generator(generator) => Ok(generator.next()),
-            LocalTuples::Json(lines) => lines.tuple(),
-        }
-    }
 }
 
 fn spec(arguments: &GeneratorArguments) -> GeneratorSpec {
@@ -147,6 +154,7 @@ pub fn name(input: &TupleInput) -> String {
 
 enum InputKind {
     Udp(UdpInput),
+    Card(Box<CardInput>),
     Local(LocalTuples),
 }
 
@@ -160,6 +168,7 @@ impl OpenInput {
     /// Opens the input that was asked for.
     pub fn open(arguments: &AnalyticsArguments) -> Result<OpenInput, Failure> {
         if let Some(local) = LocalTuples::open(&arguments.input, &arguments.generator)? {
+            card::refuse(arguments)?;
             let name = name(&arguments.input);
             return Ok(OpenInput { kind: InputKind::Local(local), name });
         }
@@ -172,6 +181,10 @@ impl OpenInput {
             silence_ns: arguments.silence_ms * MS,
             ..ReceiverOptions::default()
         };
+        if let Some(card) = CardInput::new(arguments, listen.port(), receiver)? {
+            let name = card.name();
+            return Ok(OpenInput { kind: InputKind::Card(Box::new(card)), name });
+        }
         let options = UdpOptions { listen, receiver, until_end: arguments.until_end };
         let failed = |error| AnalyticsFailure::Listen { address: listen.to_string(), error };
         let udp = UdpInput::bind(options).map_err(failed)?;
@@ -182,6 +195,17 @@ impl OpenInput {
     /// Its name, with the address that it has.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The inboxes of the workers, if the input brings its own; and the lanes that others need.
+    pub fn inboxes(
+        &mut self,
+        options: &mut EngineOptions,
+    ) -> Result<Option<Vec<Arc<Inbox>>>, Failure> {
+        match &mut self.kind {
+            InputKind::Card(card) => card.inboxes(options),
+            InputKind::Udp(_) | InputKind::Local(_) => Ok(None),
+        }
     }
 
     /// Feeds an engine until the input ends, or `stop` is set.
@@ -195,6 +219,7 @@ impl OpenInput {
         let local = || LocalInput::new(engine, &counters.local);
         match kind {
             InputKind::Udp(udp) => Ok(udp.run(engine, stop, &counters.udp, &mut ())?),
+            InputKind::Card(card) => card.feed(engine, counters, stop),
             InputKind::Local(LocalTuples::Generator(mut generator)) => {
                 let mut input = local();
                 if generator.all(|tuple| input.take(&tuple, stop)) {
@@ -228,13 +253,18 @@ fn feed_lines(
         }
     };
     thread::Builder::new().name("lines".to_owned()).spawn(read)?;
+    let mut flushed_at = Instant::now();
     loop {
-        match receiver.recv_timeout(TURN) {
+        let at_once = receiver.recv_timeout(Duration::ZERO);
+        if at_once.is_err() || flushed_at.elapsed() >= TURN {
+            input.flush();
+            flushed_at = Instant::now();
+        }
+        match at_once.or_else(|_| receiver.recv_timeout(TURN)) {
             Ok(Ok(tuple)) if input.take(&tuple, stop) => {}
             Ok(Ok(_)) => return Ok(Ok(())),
             Ok(Err(error)) => return Ok(Err(error)),
             Err(RecvTimeoutError::Timeout) => {
-                input.flush();
                 if stop.load(Ordering::Relaxed) || engine.is_over() {
                     return Ok(Ok(()));
                 }

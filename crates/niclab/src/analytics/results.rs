@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
 use niclab_analytics::definition::WindowResult;
@@ -25,9 +25,14 @@ struct ResultLine<'a> {
 
 /// Where lines go.
 enum LinesTo {
-    File(BufWriter<File>),
+    File(PathBuf, BufWriter<File>),
     Terminal,
     Nowhere,
+}
+
+fn unwritten(path: &Path, error: io::Error) -> Failure {
+    let reason = format!("cannot be written: {error}; choose another file with -o");
+    Failure::Unwritten { path: path.to_owned(), reason }
 }
 
 /// Writes results.
@@ -43,14 +48,10 @@ impl ResultLines {
         is_live: bool,
         windows: Windows,
     ) -> Result<ResultLines, Failure> {
-        let unwritten = |path: &Path, error: io::Error| Failure::Unwritten {
-            path: path.to_owned(),
-            reason: format!("cannot be written: {error}; choose another file with -o"),
-        };
         let to = match path {
             Some(path) => {
                 let file = File::create_new(path).map_err(|error| unwritten(path, error))?;
-                LinesTo::File(BufWriter::new(file))
+                LinesTo::File(path.to_owned(), BufWriter::new(file))
             }
             None if is_live => LinesTo::Nowhere,
             None => LinesTo::Terminal,
@@ -58,13 +59,16 @@ impl ResultLines {
         Ok(ResultLines { to, windows })
     }
 
-    /// Writes a result. Whoever reads the lines gets each at once.
+    /// Writes a result, which a reader of the lines gets at once.
     pub fn write(&mut self, result: &WindowResult) -> Result<(), Failure> {
         let (start_ns, end_ns) = self.windows.bounds_ns(result.window);
         let line = ResultLine { window: result.window, start_ns, end_ns, top: &result.top };
         let text = serde_json::to_string(&line).map_err(io::Error::from)?;
         match &mut self.to {
-            LinesTo::File(file) => writeln!(file, "{text}").and_then(|()| file.flush())?,
+            LinesTo::File(path, file) => {
+                let written = writeln!(file, "{text}").and_then(|()| file.flush());
+                written.map_err(|error| unwritten(path, error))?;
+            }
             LinesTo::Terminal => {
                 let mut out = stdout();
                 writeln!(out, "{text}").and_then(|()| out.flush())?;

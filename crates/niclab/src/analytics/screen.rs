@@ -23,8 +23,8 @@ const TURN: Duration = Duration::from_millis(100);
 /// Columns of the longest bar.
 const BAR: usize = 40;
 
-/// Shows results until there are no more and a key is pressed, or a key or a signal ends it. All of
-/// them are written, too.
+/// Shows results until a key, a signal or a failure ends the view. All results are written, also
+/// those that come while the workers end.
 pub fn show(
     results: &Receiver<WindowResult>,
     windows: &str,
@@ -62,7 +62,8 @@ pub fn show(
             }
         }
     }
-    Ok(())
+    drop(screen);
+    output.write_all(results, counters)
 }
 
 fn draw(area: Rect, buffer: &mut Buffer, text: Text<'_>) {

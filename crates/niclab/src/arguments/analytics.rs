@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use niclab_card::PortName;
 
 use crate::metrics;
 
@@ -46,6 +47,19 @@ impl FromStr for TupleInput {
     }
 }
 
+/// How `niclab analytics` receives tuples over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TupleMode {
+    /// Sockets of the system
+    Kernel,
+    /// A card that spreads sources over its cores
+    Rss,
+    /// A card that gives each of its cores the frames with its own keys
+    Steer,
+    /// A card that writes tuples into the workers' rings, and acknowledges them
+    Dma,
+}
+
 /// What a generator makes.
 #[derive(Args, Clone, Debug)]
 pub struct GeneratorArguments {
@@ -82,6 +96,26 @@ pub struct AnalyticsArguments {
     /// Count the tuples of this stream
     #[arg(long, value_name = "N", default_value = "0")]
     pub stream: u16,
+    /// Receive udp by the system's sockets (kernel), or by a niclab card that spreads sources over
+    /// its cores (rss), gives each of its cores the frames with its own keys (steer), or checks
+    /// tuples, writes them into the workers' rings and acknowledges them itself (dma)
+    #[arg(long, value_name = "HOW", default_value = "kernel")]
+    pub mode: TupleMode,
+    /// The card's port: xdp:INTERFACE, packet:INTERFACE or tap:INTERFACE; for all modes but
+    /// kernel
+    #[arg(long, value_name = "PORT", required_if_eq_any = super::CARD_MODES)]
+    pub port: Option<PortName>,
+    /// The receiver's own address at that port and the bits of its network, such as 10.9.0.2/24;
+    /// for all modes but kernel
+    #[arg(long, value_name = "ADDRESS/BITS", required_if_eq_any = super::CARD_MODES)]
+    pub address: Option<String>,
+    /// Cores of the card; for all modes but kernel [default: those of --cores]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub card_cores: Vec<u32>,
+    /// How a core of the card learns that a frame has come, as for `niclab nic`; for all modes but
+    /// kernel [default: interrupt]
+    #[arg(long, value_name = "HOW", value_parser = super::card_receives())]
+    pub receive: Option<niclab_card::Receive>,
     /// Length of a window in event time, milliseconds
     #[arg(long, value_name = "MS", default_value = "10000")]
     pub length_ms: u64,
@@ -95,15 +129,17 @@ pub struct AnalyticsArguments {
     /// Cores, a worker on each [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cores: Vec<u32>,
-    /// Sources that have to be there before a window is complete; for udp
+    /// Sources that have to be there before a window is complete: give all of them, because the
+    /// tuples of one that starts after all others have ended are late; for udp
     #[arg(long, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u16).range(1..=4_096))]
     pub sources: u16,
-    /// After this long without a frame a source holds no window back, milliseconds; for udp
+    /// After this long without a frame a source holds no window back, milliseconds, at least 3000:
+    /// a source without tuples says once a second that it is there; for udp
     #[arg(long, value_name = "MS", default_value = "10000",
-          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+          value_parser = clap::value_parser!(u64).range(3_000..=3_600_000))]
     pub silence_ms: u64,
-    /// End when all sources have ended; for udp
+    /// End when all sources have ended, or are silent for --silence-ms; for udp
     #[arg(long)]
     pub until_end: bool,
     /// Write the results there, a line of JSON for each window [default: standard output]
@@ -143,6 +179,11 @@ pub struct SendArguments {
     /// The id of this source; each source has its own, and a new one each time
     #[arg(long, value_name = "N")]
     pub source: u64,
+    /// Divide the tuples by key among N sources, 1 to 16, for a receiver with --mode steer and N
+    /// workers; source i has the id 256 times --source plus i
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub split: u8,
     /// Where tuples come from: json:FILE, json:- (standard input), json-tcp:ADDRESS:PORT or
     /// generator
     #[arg(long, value_name = "INPUT", default_value = "generator")]

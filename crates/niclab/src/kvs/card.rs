@@ -6,19 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use niclab_apps::endpoint::Identity;
 use niclab_apps::kvs::store::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, StoreError};
-use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerError, ServerOptions, ServerTotals, moment};
 use niclab_card::items::{self, Items};
-use niclab_card::{
-    self as card, Card, CardConfig, CardError, CardWorkload, PortError, PortName, Receive, steering,
-};
+use niclab_card::{self as card, Card, CardConfig, CardWorkload, PortName, Receive, steering};
 use niclab_lab::words;
-use niclab_packet::wire::MacAddress;
 
 use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
+use crate::host_address::{mac, read};
 use crate::metrics::CardMetrics;
 use crate::nic::control::{Access, Control};
 use crate::nic::warn_of_down_ports;
@@ -204,35 +202,6 @@ fn check(cores: usize, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An address and the bits of its network.
-fn read(text: &str) -> Result<(Ipv4Addr, u8), Failure> {
-    let parts = text.split_once('/').and_then(|(ip, bits)| {
-        let (ip, bits): (Ipv4Addr, u8) = (ip.parse().ok()?, bits.parse().ok()?);
-        let host = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
-        let is_all = host > 1 && [0, host].contains(&(u32::from(ip) & host));
-        let first = ip.octets()[0];
-        let is_host = !is_all && first != 0 && first != 127 && first < 224;
-        ((1..=32).contains(&bits) && is_host).then_some((ip, bits))
-    });
-    parts.ok_or_else(|| Failure::Address {
-        reason: format!("--address {text}: give a host's IPv4 address such as 10.9.0.2/24"),
-    })
-}
-
-/// The Ethernet address: an interface's own, or, where the card is the other end of a new one, an
-/// address that is made of the IPv4 address.
-fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
-    let (PortName::Xdp(name) | PortName::Packet(name)) = port else {
-        let [a, b, c, d] = ip.octets();
-        return Ok(MacAddress([2, 0, a, b, c, d]));
-    };
-    let absent = || {
-        let source = PortError::Absent { name: name.clone() };
-        CardError::Port { name: port.to_string(), source }
-    };
-    Ok(port.mac()?.ok_or_else(absent)?)
-}
-
 /// Prints the outcome of the card's frames.
 pub fn print(served: &Totals) -> Result<(), Failure> {
     let Totals { server, card } = served;
@@ -284,40 +253,4 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hosts_address_is_read_and_nothing_else() {
-        let ok = |text: &str| read(text).ok().map(|(ip, bits)| format!("{ip} {bits}"));
-        assert_eq!(ok("10.9.0.2/24").as_deref(), Some("10.9.0.2 24"));
-        assert_eq!(ok("10.9.0.2/32").as_deref(), Some("10.9.0.2 32"));
-        assert_eq!(ok("10.9.0.0/31").as_deref(), Some("10.9.0.0 31"));
-        for wrong in [
-            "10.9.0.2",
-            "10.9.0.2/33",
-            "10.9.0.2/0",
-            "10.9.0.0/24",
-            "10.9.0.255/24",
-            "::1/64",
-            "",
-            "224.0.0.1/24",
-            "127.0.0.1/8",
-            "0.0.0.1/24",
-            "10.9.0.2/24x",
-        ] {
-            assert_eq!(ok(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_ethernet_address_is_the_interfaces_or_made_up() {
-        let of = |port: &str| mac(&port.parse().unwrap(), Ipv4Addr::new(10, 9, 0, 2));
-        assert_eq!(of("tap:kvs0").ok(), Some(MacAddress([2, 0, 10, 9, 0, 2])));
-        let refused = of("xdp:nowhere0").err().unwrap().to_string();
-        assert!(refused.contains("no interface nowhere0"), "{refused}");
-    }
 }

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,23 +32,36 @@ fn lines(text: &str) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A command whose lines on standard error are read one by one; killed with its value.
-struct Started {
+/// A command whose lines are read one by one; killed with its value.
+pub struct Started {
     child: Child,
+    out: BufReader<std::process::ChildStdout>,
     err: BufReader<std::process::ChildStderr>,
 }
 
 impl Started {
-    fn new(arguments: &[&str]) -> Started {
+    pub fn new(arguments: &[&str]) -> Started {
         let mut command = niclab(&["analytics"]);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
         let err = BufReader::new(child.stderr.take().unwrap());
-        Started { child, err }
+        Started { child, out, err }
+    }
+
+    /// The next line of standard output.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.out.read_line(&mut line).unwrap() > 0, "no line");
+        line
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
     /// The word behind `before` in the first line that has it.
-    fn word(&mut self, before: &str) -> String {
+    pub fn word(&mut self, before: &str) -> String {
         let mut line = String::new();
         while !line.contains(before) {
             line.clear();
@@ -57,9 +72,9 @@ impl Started {
     }
 
     /// Exit code, standard output, and the rest of standard error.
-    fn end(mut self) -> (Option<i32>, String, String) {
+    pub fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.out.read_to_string(&mut out).unwrap();
         self.err.read_to_string(&mut err).unwrap();
         (self.child.wait().unwrap().code(), out, err)
     }
@@ -139,6 +154,128 @@ fn processes_count_together() {
     }
 }
 
+/// A program that sends lines to the one that connects, and its input as it is typed.
+fn sender_of_lines() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let input = format!("json-tcp:{}", listener.local_addr().unwrap());
+    (listener, input)
+}
+
+/// Two processes that have counted together for a while, and the programs that send lines to them.
+fn cluster(path: &Path) -> [(Started, TcpStream); 2] {
+    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let hosts: Vec<String> = (0..2).map(free).collect();
+    fs::write(path, hosts.join("\n")).unwrap();
+    let mut processes = ["0", "1"].map(|process| {
+        let (listener, input) = sender_of_lines();
+        let cluster = ["--hostfile", path.to_str().unwrap(), "--process", process];
+        let started = Started::new(&[&cluster[..], &SHORT[..], &["--input", &input]].concat());
+        let mut lines = listener.accept().unwrap().0;
+        for at in 0..20 {
+            writeln!(lines, "{{\"key\": 1, \"time_ns\": {}}}", at * 50_000_000).unwrap();
+        }
+        (started, lines)
+    });
+    assert!(processes[0].0.line().starts_with("{\"window\":0,"));
+    processes
+}
+
+#[test]
+fn a_process_that_is_stopped_ends_the_others() {
+    let place = scratch();
+    let [(first, _lines), (second, _others)] = cluster(&place.path().join("hosts"));
+    second.interrupt();
+    let (code, _, err) = second.end();
+    assert!(code == Some(0) && err.contains("20 tuples, 0 late"), "{code:?} {err}");
+    let (code, _, err) = first.end();
+    assert_eq!(code, Some(9), "{err}");
+    assert!(err.ends_with("connection with another process is lost; start all processes again\n"));
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+#[test]
+fn a_process_with_a_wrong_line_ends_the_others() {
+    let place = scratch();
+    let [(first, _lines), (second, mut others)] = cluster(&place.path().join("hosts"));
+    writeln!(others, "wrong").unwrap();
+    let (code, _, err) = second.end();
+    assert!(code == Some(3) && err.contains("line 21: expected value"), "{code:?} {err}");
+    let (code, _, err) = first.end();
+    assert_eq!(code, Some(9), "{err}");
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+#[test]
+fn a_process_that_waits_for_others_can_be_stopped() {
+    let place = scratch();
+    let hosts = place.path().join("hosts");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    fs::write(&hosts, format!("127.0.0.1:1\n{free}\n")).unwrap();
+    let cluster = ["--hostfile", hosts.to_str().unwrap(), "--process", "1"];
+    let mut alone = Started::new(&[&cluster[..], &["--input", "udp:127.0.0.1:0"]].concat());
+    alone.word("tuples from udp:");
+    alone.interrupt();
+    let (code, _, err) = alone.end();
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn lines_that_come_steadily_do_not_wait_for_more() {
+    let (listener, input) = sender_of_lines();
+    let mut counting = Started::new(&[&SHORT[..], &["--input", &input]].concat());
+    let mut lines = listener.accept().unwrap().0;
+    let (sent, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !enough.load(Ordering::Relaxed) {
+                let at = sent.fetch_add(1, Ordering::Relaxed);
+                writeln!(lines, "{{\"key\": 1, \"time_ns\": {}}}", at * 50_000_000).unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let line = counting.line();
+        enough.store(true, Ordering::Relaxed);
+        assert!(line.starts_with("{\"window\":0,"), "{line}");
+    });
+    let sent = sent.into_inner();
+    assert!(sent < 250, "the first window came after {sent} lines");
+}
+
+/// Runs a command in a terminal of its own; `None` if none can be had here.
+fn in_a_terminal(directory: &Path, arguments: &str) -> Option<Ended> {
+    let mut command = Command::new("script");
+    let call = format!("stty rows 24 cols 80; {} {arguments}", env!("CARGO_BIN_EXE_niclab"));
+    command.args(["-qec", &call, "/dev/null"]).env("TERM", "xterm").current_dir(directory);
+    let is_there = Command::new("script").arg("--version").output().is_ok();
+    is_there.then(|| run(command))
+}
+
+#[test]
+fn a_live_view_ends_with_the_error_of_its_input() {
+    let place = scratch();
+    let lines: String = (0..20_u64)
+        .map(|at| format!("{{\"key\": 1, \"time_ns\": {}}}\n", at * 1_000_000_000))
+        .collect();
+    fs::write(place.path().join("bad.jsonl"), lines + "wrong\n").unwrap();
+    let call = "analytics --live --input json:bad.jsonl --length-ms 1000";
+    let Some(ended) = in_a_terminal(place.path(), call) else {
+        println!("SKIP a live view: no script (apt-get install bsdutils)");
+        return;
+    };
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let (_, behind) = ended.out.rsplit_once("\u{1b}[?1049l").expect("the view is left");
+    assert!(behind.contains("niclab: json:bad.jsonl: line 21: "), "{ended:?}");
+}
+
+#[test]
+fn a_full_disk_is_reported_with_the_file() {
+    let place = scratch();
+    let mut bash = Command::new("bash");
+    let call = "trap '' XFSZ; ulimit -f 1; exec \"$0\" analytics --input generator -o out.jsonl";
+    bash.args(["-c", call, env!("CARGO_BIN_EXE_niclab")]).current_dir(place.path());
+    run(bash).with(4, &["out.jsonl cannot be written: File too large"]);
+}
+
 #[test]
 fn counters_are_served_to_prometheus() {
     let mut udp = Started::new(&["--input", "udp:127.0.0.1:0", "--metrics", "0"]);
@@ -148,10 +285,21 @@ fn counters_are_served_to_prometheus() {
     let send = ["send", "--to", &to, "--source", "9"];
     let sent = analytics(place.path(), &[&send[..], &generated("3")].concat());
     assert_eq!(sent.code, Some(0), "{sent:?}");
-    let mut stream = TcpStream::connect(metrics).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let read = || {
+        let mut stream = TcpStream::connect(&metrics).unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    // The worker may take a while for what is safe already.
+    let is_counted = |answer: &String| answer.contains("waiting{worker=\"0\"} 0\n");
+    let answers = (0..1_000).map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        read()
+    });
+    let answer = answers.into_iter().find(is_counted).unwrap_or_else(read);
     for line in [
         "niclab_analytics_tuples_total{outcome=\"taken\"} 5000",
         "niclab_analytics_frames_total{outcome=\"malformed\"} 0",
@@ -166,7 +314,7 @@ fn counters_are_served_to_prometheus() {
 fn ctrl_c_ends_it_with_its_totals() {
     let mut udp = Started::new(&["--input", "udp:127.0.0.1:0"]);
     udp.word("tuples from udp:");
-    kill_process(Pid::from_child(&udp.child), Signal::INT).unwrap();
+    udp.interrupt();
     let (code, out, err) = udp.end();
     assert_eq!((code, &*out), (Some(0), ""), "{err}");
     assert!(err.ends_with("0 tuples, 0 late; 0 windows\n"), "{err}");

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod analytics;
+mod analytics_send;
 mod baseline;
 mod cases;
 mod changing;

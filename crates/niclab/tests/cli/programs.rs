@@ -800,10 +800,12 @@ fn the_page_of_kvs_items_runs_as_written() {
 fn an_application_to_copy_is_taken_as_it_is() {
     let scratch = files();
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs");
-    let file = programs.join("kvs-items/application.json");
     let trace = format!("pcap:in={}", scratch.path().join("in.pcap").display());
-    let ended =
-        call(&["nic", "--queues", "2", "--port", &trace, "--application", file.to_str().unwrap()]);
-    ended.with(0, &[]);
-    assert!(ended.out.contains("application kvs-items: 0 frames"), "{ended:?}");
+    for name in ["kvs-items", "tuple-items"] {
+        let file = programs.join(name).join("application.json");
+        let file = file.to_str().unwrap();
+        let ended = call(&["nic", "--queues", "2", "--port", &trace, "--application", file]);
+        ended.with(0, &[]);
+        assert!(ended.out.contains(&format!("application {name}: 0 frames")), "{ended:?}");
+    }
 }

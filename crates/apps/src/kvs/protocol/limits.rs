@@ -31,10 +31,6 @@ pub const DATAGRAM_ANSWER_LEN_MAX: usize = VALUE_LEN_MAX + (64 << 10);
 /// Ethernet frame.
 pub const DATAGRAM_LEN_MAX: usize = 1400;
 
-/// How often a core says in a second that a port cannot be reached: often enough for who has the
-/// wrong port, and little beside what it serves.
-pub const UNREACHABLE_PER_S_MAX: u32 = 100;
-
 const _: () = assert!(KEY_LEN_MAX <= u8::MAX as usize, "an item keeps the length in a byte");
 const _: () = assert!(LINE_LEN_MAX > 2 * KEY_LEN_MAX, "each command with its key fits");
 const _: () = assert!(

@@ -11,5 +11,4 @@ mod socket;
 
 pub use server::{Finished, Server, ServerTotals, StatisticsKind, StatisticsView};
 pub use shared::error::ServerError;
-pub use shared::frame_counters::FrameCounters;
 pub use shared::{CONNECTIONS_MAX, ServerOptions, Udp, moment};

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use niclab_apps::kvs::transport::card::Identity;
+use niclab_apps::endpoint::Identity;
 use niclab_packet::BuildError;
 use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
 use niclab_packet::stack::{Layer, build};

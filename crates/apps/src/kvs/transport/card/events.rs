@@ -5,14 +5,14 @@
 //! the partition's lock meanwhile.
 
 use super::Station;
-use super::reply::{self, RequestSource, SHORT_LEN_MAX, Template};
+use super::reply::{self, SHORT_LEN_MAX};
+use crate::endpoint::{FrameCounters, RequestSource, Template};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::batch::{AHEAD, AnswerBuffers, BatchStep, StepObserver};
 use crate::kvs::protocol::event::{EventKind, GET_LEN, Requester, WrittenItem};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::store::{Item, LogAddress, Partition};
-use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
 use niclab_nic::limits::BURST;
 
@@ -59,12 +59,14 @@ impl Station {
         watch: &mut W,
         answers: &mut dyn Answers,
     ) {
-        let Station { identity, template, batch, events, counted, .. } = self;
+        let Station { endpoint, batch, events } = self;
+        let identity = *endpoint.identity();
+        let (template, counted) = endpoint.answering();
         let events = &events[..count];
         let mut tasks = [EventTask::Nothing; BURST];
         for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {
             match event.kind() {
-                EventKind::Asked(_, client) if identity.refuses(&RequestSource::of(&client)) => {
+                EventKind::Asked(_, client) if identity.refuses(&source(&client)) => {
                     counted.refused += 1;
                 }
                 EventKind::Asked(key, _) => {
@@ -98,7 +100,7 @@ impl Station {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
                         let place = partition.get(&HashedKey { bytes, hash: *hash }, context.now);
                         let item = place.map(|place| partition.item(place));
-                        answer(item, &client, (&*template, &mut *batch, &mut *counted), answers);
+                        answer(item, &client, (template, &mut *batch, &mut *counted), answers);
                     }
                 }
                 EventTask::Nothing | EventTask::Publish(_) => {}
@@ -144,7 +146,7 @@ fn answer(
     (template, batch, counted): (&Template, &mut AnswerBuffers, &mut FrameCounters),
     answers: &mut dyn Answers,
 ) {
-    let (peer, id) = (RequestSource::of(client), client.id);
+    let (peer, id) = (source(client), client.id);
     match &item {
         Some(item) if item.value.len() <= SHORT_LEN_MAX => {
             let head = found(client.opaque, &item.header);
@@ -159,9 +161,7 @@ fn answer(
     }
 }
 
-impl RequestSource {
-    /// The client of an event.
-    fn of(client: &Requester) -> RequestSource {
-        RequestSource { mac: client.mac, ip: client.ip, port: client.port }
-    }
+/// The client of an event.
+fn source(client: &Requester) -> RequestSource {
+    RequestSource { mac: client.mac, ip: client.ip, port: client.port }
 }

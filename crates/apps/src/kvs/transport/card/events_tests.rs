@@ -2,6 +2,9 @@
 //! go round meanwhile, and flushes that come in the middle.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use niclab_packet::wire::MacAddress;
 
 use super::tests::{Sent, US};
 use super::*;

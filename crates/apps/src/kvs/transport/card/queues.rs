@@ -5,7 +5,8 @@ use std::sync::Arc;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
-use super::{Identity, Station};
+use super::Station;
+use crate::endpoint::Identity;
 use crate::kvs::codec::context::Context;
 use crate::kvs::store::Spread;
 use crate::kvs::transport::shared::{ServerShared, moment};
@@ -38,7 +39,7 @@ impl Queues {
     }
 
     fn add_counters(&mut self) {
-        self.shared.tally.frames.add(&std::mem::take(&mut self.station.counted));
+        self.shared.tally.frames.add(&std::mem::take(self.station.counted()));
     }
 }
 
@@ -51,7 +52,7 @@ impl Service for Queues {
         let place = *place;
         let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
         station.serve(region, frames, owner, &context, &mut (), answers);
-        if station.counted.frames >= ADDED_EVERY || frames.len() < BURST {
+        if station.counted().frames >= ADDED_EVERY || frames.len() < BURST {
             self.add_counters();
         }
     }

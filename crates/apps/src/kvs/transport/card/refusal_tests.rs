@@ -1,10 +1,13 @@
 //! Answers that there is no TCP, or nobody at a port.
 
-use niclab_packet::wire::tcp;
+use std::net::Ipv4Addr;
+
+use niclab_packet::checksum;
+use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, icmp, ipv4, tcp};
 
 use super::tests::{THEM, US, World, datagram, packet};
 use super::*;
-use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
+use crate::endpoint::UNREACHABLE_PER_S_MAX;
 use crate::kvs::protocol::time::UnixTime;
 
 /// A segment of TCP to the store's port.
@@ -53,7 +56,7 @@ fn a_tcp_connection_is_reset_at_once() {
     ];
     assert_eq!(sent, [expected]);
     let of = |sent: &[u8]| {
-        let packet = ipv4::Packet::new_checked(&sent[IP_AT..]).unwrap();
+        let packet = ipv4::Packet::new_checked(&sent[ethernet::HEADER_LEN..]).unwrap();
         let segment = tcp::Segment::new_checked(packet.payload()).unwrap();
         assert!(segment.is_checksum_valid(packet.pseudo(IpProtocol::TCP, tcp::HEADER_LEN)));
         (segment.sequence(), segment.acknowledgement(), segment.flags())
@@ -65,10 +68,10 @@ fn a_tcp_connection_is_reset_at_once() {
     let sent =
         world.ask(segment_of(&RequestSource { port: US.port, ..THEM }, tcp::Flags::FIN, b"get a"));
     assert_eq!(of(&sent[0]), (0, 0x1122_3344 + 6, tcp::Flags::RST | tcp::Flags::ACK));
-    assert_eq!(world.station.counted.resets, 3);
+    assert_eq!(world.station.counted().resets, 3);
     world.room = 0;
     assert!(world.ask(segment_of(&THEM, tcp::Flags::SYN, b"")).is_empty());
-    assert_eq!((world.station.counted.resets, world.station.counted.unsent), (4, 1));
+    assert_eq!((world.station.counted().resets, world.station.counted().unsent), (4, 1));
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn no_reset_answers_a_reset_or_what_is_not_whole_or_from_nobody() {
         world.ignores(segment_of(&peer, tcp::Flags::SYN, b""), |of| of.refused);
     }
     world.ignores(good[..good.len() - 1].to_vec(), |of| of.malformed);
-    let tcp_at = IP_AT + ipv4::HEADER_LEN;
+    let tcp_at = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
     // The content; the length of the header, shorter than it is, and longer than the segment.
     for (at, to) in [(good.len() - 1, b'T'), (tcp_at + 12, 0x40), (tcp_at + 12, 0xf0)] {
         let mut bytes = good.clone();
@@ -93,11 +96,11 @@ fn no_reset_answers_a_reset_or_what_is_not_whole_or_from_nobody() {
     // A fragment, and one for somebody else.
     for (at, to, is_fragment) in [(6, 0x20, true), (7, 1, true), (19, 3, false)] {
         let mut bytes = good.clone();
-        bytes[IP_AT + at] = to;
-        ipv4::Packet::new_unchecked(&mut bytes[IP_AT..]).fill_checksum();
+        bytes[ethernet::HEADER_LEN + at] = to;
+        ipv4::Packet::new_unchecked(&mut bytes[ethernet::HEADER_LEN..]).fill_checksum();
         world.ignores(bytes, |of| if is_fragment { of.fragments } else { of.strange });
     }
-    assert_eq!(world.station.counted.resets, 1);
+    assert_eq!(world.station.counted().resets, 1);
 }
 
 #[test]
@@ -113,12 +116,16 @@ fn a_datagram_to_another_port_gets_port_unreachable() {
     assert!(reported.is_checksum_valid());
     let unreachable = (icmp::MessageType::UNREACHABLE, 3, 0);
     assert_eq!((reported.message_type(), reported.code(), reported.rest()), unreachable);
-    assert_eq!(reported.payload(), &asked[IP_AT..][..28], "its headers, and nothing else");
+    assert_eq!(
+        reported.payload(),
+        &asked[ethernet::HEADER_LEN..][..28],
+        "its headers, and nothing else"
+    );
     // Whose checksum is not there is as good, from the store's own port, too.
     let mut bare = unserved_of(&RequestSource { port: US.port, ..THEM });
-    bare[IP_AT + UDP_AT + 6..][..2].fill(0);
+    bare[ethernet::HEADER_LEN + ipv4::HEADER_LEN + 6..][..2].fill(0);
     assert_eq!(world.ask(bare).len(), 1);
-    assert_eq!(world.station.counted.unreachable, 2);
+    assert_eq!(world.station.counted().unreachable, 2);
 
     for peer in nobodies() {
         world.ignores(unserved_of(&peer), |of| of.refused);
@@ -144,5 +151,5 @@ fn in_a_second_it_is_said_only_so_often() {
         // A reset is no longer than what it answers.
         assert_eq!(world.ask(segment_of(&THEM, tcp::Flags::SYN, b"")).len(), 1);
     }
-    assert_eq!(world.station.counted.unreachable, 3 * u64::from(UNREACHABLE_PER_S_MAX));
+    assert_eq!(world.station.counted().unreachable, 3 * u64::from(UNREACHABLE_PER_S_MAX));
 }

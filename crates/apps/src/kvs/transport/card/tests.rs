@@ -1,7 +1,11 @@
 //! Frames that are answered, and frames that are not.
 
+use std::net::Ipv4Addr;
+
 use niclab_nic::memory::Region;
+use niclab_packet::checksum;
 use niclab_packet::wire::udp::ChecksumMode;
+use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp, ipv4, udp};
 
 use super::*;
 use crate::kvs::codec::datagram::batch::BatchStep;
@@ -70,9 +74,9 @@ impl World {
     /// Nothing is answered, and it is counted where it belongs.
     #[track_caller]
     pub fn ignores(&mut self, frame: Vec<u8>, counted: impl Fn(&FrameCounters) -> u64) {
-        let before = counted(&self.station.counted);
+        let before = counted(self.station.counted());
         assert_eq!(self.ask(frame), Vec::<Vec<u8>>::new());
-        assert_eq!(counted(&self.station.counted), before + 1, "{:?}", self.station.counted);
+        assert_eq!(counted(self.station.counted()), before + 1, "{:?}", self.station.counted());
     }
 }
 
@@ -82,11 +86,11 @@ pub(super) fn packet(
     protocol: IpProtocol,
     inner: &[u8],
 ) -> Vec<u8> {
-    let mut bytes = vec![0; IP_AT + ipv4::HEADER_LEN];
+    let mut bytes = vec![0; ethernet::HEADER_LEN + ipv4::HEADER_LEN];
     let link = ethernet::Repr { dst: to.0, src: peer.mac, ether_type: EtherType::IPV4 };
-    link.emit(&mut ethernet::Frame::new_unchecked(&mut bytes[..IP_AT]));
+    link.emit(&mut ethernet::Frame::new_unchecked(&mut bytes[..ethernet::HEADER_LEN]));
     let ip = ipv4::Repr { src: peer.ip, dst: to.1, protocol, ..ipv4::Repr::default() };
-    ip.emit(&mut ipv4::Packet::new_unchecked(&mut bytes[IP_AT..]), inner.len());
+    ip.emit(&mut ipv4::Packet::new_unchecked(&mut bytes[ethernet::HEADER_LEN..]), inner.len());
     bytes.extend_from_slice(inner);
     bytes
 }
@@ -138,11 +142,11 @@ fn a_datagram_is_answered_to_who_sent_it() {
     assert_eq!(text[8..], *b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
     // Without a checksum it is as good, and bytes behind its end are not of it.
     let mut bare = request(b"get a\r\n");
-    bare[IP_AT + UDP_AT + 6..][..2].fill(0);
+    bare[ethernet::HEADER_LEN + ipv4::HEADER_LEN + 6..][..2].fill(0);
     bare.extend_from_slice(&[0; 20]);
     assert_eq!(content(&world.ask(bare)[0])[8..], *b"VALUE a 0 1\r\nx\r\nEND\r\n");
-    assert_eq!(world.station.counted.datagrams, 2);
-    assert_eq!(world.station.counted.answers, 2);
+    assert_eq!(world.station.counted().datagrams, 2);
+    assert_eq!(world.station.counted().answers, 2);
 }
 
 #[test]
@@ -170,8 +174,8 @@ fn a_long_answer_goes_in_parts_and_what_finds_no_frame_is_counted() {
     assert!(all == expected && sent.len() == expected.len().div_ceil(1392));
     world.room = 10;
     assert_eq!(world.ask(request(b"get k\r\n")).len(), 10);
-    assert_eq!(world.station.counted.unsent, sent.len() as u64 - 10);
-    assert_eq!(world.station.counted.answers, sent.len() as u64 + 10);
+    assert_eq!(world.station.counted().unsent, sent.len() as u64 - 10);
+    assert_eq!(world.station.counted().answers, sent.len() as u64 + 10);
 }
 
 #[test]
@@ -181,10 +185,10 @@ fn addresses_and_echoes_are_answered() {
         let mut bytes = vec![0; 60];
         let dst = MacAddress::BROADCAST;
         let link = ethernet::Repr { dst, src: src_mac, ether_type: EtherType::ARP };
-        link.emit(&mut ethernet::Frame::new_unchecked(&mut bytes[..IP_AT]));
+        link.emit(&mut ethernet::Frame::new_unchecked(&mut bytes[..ethernet::HEADER_LEN]));
         let dst_mac = MacAddress::default();
         let repr = arp::Repr { operation, src_mac, src_ip, dst_mac, dst_ip };
-        repr.emit(&mut arp::Packet::new_unchecked(&mut bytes[IP_AT..]));
+        repr.emit(&mut arp::Packet::new_unchecked(&mut bytes[ethernet::HEADER_LEN..]));
         bytes
     };
     for src_ip in [THEM.ip, Ipv4Addr::UNSPECIFIED] {
@@ -211,7 +215,7 @@ fn addresses_and_echoes_are_answered() {
     icmp::Message::new_unchecked(&mut message[..]).fill_checksum();
     let echo = |to, message: &[u8]| packet(&THEM, to, IpProtocol::ICMP, message);
     let sent = world.ask(echo((US.mac, US.ip), &message));
-    let reported = ipv4::Packet::new_checked(&sent[0][IP_AT..]).unwrap();
+    let reported = ipv4::Packet::new_checked(&sent[0][ethernet::HEADER_LEN..]).unwrap();
     assert!(reported.is_checksum_valid() && reported.payload().len() == message.len());
     let reported = icmp::Message::new_checked(reported.payload()).unwrap();
     assert!(reported.is_checksum_valid() && reported.payload() == b"abcdefghi");
@@ -222,7 +226,7 @@ fn addresses_and_echoes_are_answered() {
     world.ignores(echo((US.mac, Ipv4Addr::new(10, 9, 0, 255)), &message), |of| of.strange);
     message[9] ^= 1;
     world.ignores(echo((US.mac, US.ip), &message), |of| of.malformed);
-    assert_eq!((world.station.counted.arp, world.station.counted.echoes), (2, 1));
+    assert_eq!((world.station.counted().arp, world.station.counted().echoes), (2, 1));
 }
 
 #[test]
@@ -237,15 +241,15 @@ fn malformed_frames_are_counted_and_not_answered() {
     };
     // With its checksum put right where that is not what is wrong.
     let ip_with = |at: usize, to: u8| {
-        let mut bytes = with(IP_AT + at, to);
-        ipv4::Packet::new_unchecked(&mut bytes[IP_AT..]).fill_checksum();
+        let mut bytes = with(ethernet::HEADER_LEN + at, to);
+        ipv4::Packet::new_unchecked(&mut bytes[ethernet::HEADER_LEN..]).fill_checksum();
         bytes
     };
-    for len in [0, 13, 20, IP_AT + 19, IP_AT + 27, good.len() - 1] {
+    for len in [0, 13, 20, ethernet::HEADER_LEN + 19, ethernet::HEADER_LEN + 27, good.len() - 1] {
         world.ignores(good[..len].to_vec(), |of| of.malformed);
     }
-    world.ignores(with(IP_AT + 10, 0x55), |of| of.malformed);
-    world.ignores(with(IP_AT + UDP_AT + 6, 0x55), |of| of.malformed);
+    world.ignores(with(ethernet::HEADER_LEN + 10, 0x55), |of| of.malformed);
+    world.ignores(with(ethernet::HEADER_LEN + ipv4::HEADER_LEN + 6, 0x55), |of| of.malformed);
     world.ignores(with(good.len() - 3, b'b'), |of| of.malformed);
     world.ignores(ip_with(0, 0x46), |of| of.malformed);
     world.ignores(ip_with(0, 0x65), |of| of.malformed);
@@ -257,9 +261,9 @@ fn malformed_frames_are_counted_and_not_answered() {
     world.ignores(with(0, 0xff), |of| of.strange);
     world.ignores(with(13, 0xdd), |of| of.strange);
     // To another port, with a checksum that is wrong then.
-    world.ignores(with(IP_AT + UDP_AT + 3, 0xff), |of| of.malformed);
-    world.ignores(with(IP_AT + UDP_AT + 5, 200), |of| of.malformed);
-    world.ignores(with(IP_AT + UDP_AT + 5, 7), |of| of.malformed);
+    world.ignores(with(ethernet::HEADER_LEN + ipv4::HEADER_LEN + 3, 0xff), |of| of.malformed);
+    world.ignores(with(ethernet::HEADER_LEN + ipv4::HEADER_LEN + 5, 200), |of| of.malformed);
+    world.ignores(with(ethernet::HEADER_LEN + ipv4::HEADER_LEN + 5, 7), |of| of.malformed);
 }
 
 #[test]
@@ -288,7 +292,7 @@ fn no_answer_goes_to_an_address_that_it_would_harm() {
         bytes.truncate(1500);
         assert!(world.ask_by(&[bytes], Some(0)).is_empty());
     }
-    assert_eq!(world.station.counted.refused, 22);
+    assert_eq!(world.station.counted().refused, 22);
     assert_eq!(world.ask(of([10, 9, 1, 255], 4000, mac)).len(), 1, "a host of another network");
 }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::endpoint::{FrameCounters, Identity};
 use crate::kvs::codec::context::{Context, ServerStatistics, ServerView};
 use crate::kvs::codec::statistics;
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
-use crate::kvs::transport::card::{Identity, Queues};
+use crate::kvs::transport::card::Queues;
 use crate::kvs::transport::shared::error::ServerError;
-use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::kvs::transport::shared::{ServerOptions, ServerShared, Udp, moment};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;

@@ -2,7 +2,6 @@
 
 mod cpu;
 pub mod error;
-pub mod frame_counters;
 pub mod tally;
 
 use std::net::{IpAddr, SocketAddr};

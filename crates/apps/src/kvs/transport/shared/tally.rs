@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::frame_counters::{FrameCounters, SharedFrameCounters};
+use crate::endpoint::{FrameCounters, SharedFrameCounters};
 use crate::kvs::codec::context::ServerStatistics;
 use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
 use crate::kvs::store::DmaItemCounters;

@@ -36,11 +36,11 @@ macro_rules! counted {
 counted! {
     /// Frames that came.
     frames,
-    /// Datagrams for the store.
+    /// Datagrams for the service.
     datagrams,
     /// Bytes of them, and of those by which keys were asked for by events.
     datagram_bytes,
-    /// Frames with answers of the store.
+    /// Frames with answers of the service.
     answers,
     /// Bytes of the datagrams in them.
     answer_bytes,

@@ -8,29 +8,31 @@ use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
 
 use super::reply::{self, RequestSource};
-use super::{IP_AT, Received, Station};
-use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
-use crate::kvs::protocol::time::UnixTime;
+use super::{Endpoint, IP_AT, Received};
 use crate::service::Answers;
+
+/// How often a core says in a second that a port cannot be reached: often enough for who has the
+/// wrong port, and little beside what it serves.
+pub const UNREACHABLE_PER_S_MAX: u32 = 100;
 
 /// Limits the answers of each second.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
-    second: UnixTime,
+    second_s: u32,
     left: u32,
 }
 
 impl Default for RateLimit {
     fn default() -> RateLimit {
-        RateLimit { second: UnixTime(0), left: UNREACHABLE_PER_S_MAX }
+        RateLimit { second_s: 0, left: UNREACHABLE_PER_S_MAX }
     }
 }
 
 impl RateLimit {
     /// Takes one, if there is one left now.
-    fn take(&mut self, now: UnixTime) -> bool {
-        if self.second != now {
-            *self = RateLimit { second: now, ..RateLimit::default() };
+    fn take(&mut self, now_s: u32) -> bool {
+        if self.second_s != now_s {
+            *self = RateLimit { second_s: now_s, ..RateLimit::default() };
         }
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -38,7 +40,7 @@ impl RateLimit {
     }
 }
 
-impl Station {
+impl Endpoint {
     /// Classifies a TCP segment to our address.
     #[cold]
     pub(super) fn read_tcp<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Received<'a> {
@@ -92,10 +94,10 @@ impl Station {
         &mut self,
         peer: &RequestSource,
         beginning: &[u8],
-        now: UnixTime,
+        now_s: u32,
         answers: &mut dyn Answers,
     ) {
-        if !self.allowance.take(now) {
+        if !self.allowance.take(now_s) {
             self.strange();
             return;
         }
