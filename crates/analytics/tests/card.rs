@@ -270,11 +270,7 @@ impl Stack {
         match &mut self.behind {
             Behind::Host(host) => host.is_finished() && host.close(),
             Behind::Rings(rings) => {
-                let is_finished = rings.is_finished();
-                if is_finished {
-                    rings.close(self.card.program().unwrap());
-                }
-                is_finished
+                rings.is_finished() && rings.close(self.card.program().unwrap())
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::CardError;
 /// Its text.
 pub const PROGRAM: &str = include_str!("../../../programs/kvs-steering/kvs-steering.spec");
 
-/// Number of the action that an entry of the table `stores` runs.
+/// Number of the action that the entry of a receiver runs.
 const SERVE: usize = 0;
 
 /// Queues that a card with this program needs for a store of so many partitions, each of a core:
@@ -24,10 +24,42 @@ pub fn queues(partitions: usize) -> u16 {
 /// # Errors
 /// [`CardError::Program`]: no memory, or the text is not what this was made for.
 pub fn pipeline(identity: &Identity, partitions: usize) -> Result<Pipeline, CardError> {
-    let program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
-    let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
+    let mut pipeline = read(PROGRAM)?;
     fill(&mut pipeline, identity, partitions, partitions)?;
     Ok(pipeline)
+}
+
+/// A program with one receiver: an entry of a table whose key is Ethernet address, IPv4 address and
+/// port of UDP, and whose first action serves.
+///
+/// # Errors
+/// [`CardError::Program`]: no memory, or the text has no such table.
+pub fn receiver(text: &str, table: &str, identity: &Identity) -> Result<Pipeline, CardError> {
+    let mut pipeline = read(text)?;
+    add_receiver(&mut pipeline, table, identity)?;
+    Ok(pipeline)
+}
+
+fn read(text: &str) -> Result<Pipeline, CardError> {
+    let program = Program::read(text).map_err(|error| broken(&error))?;
+    Pipeline::new(program).map_err(|error| broken(&error))
+}
+
+fn add_receiver(
+    pipeline: &mut Pipeline,
+    table: &str,
+    identity: &Identity,
+) -> Result<(), CardError> {
+    let table = pipeline.program().table_number(table).map_err(|error| broken(&error))?;
+    let key = vec![
+        Part::exact(identity.mac.0.to_vec()),
+        Part::exact(identity.ip.octets().to_vec()),
+        Part::exact(identity.port.to_be_bytes().to_vec()),
+    ];
+    let does = Invocation { action: SERVE, arguments: Vec::new() };
+    let entry = Entry { key, priority: 0, does };
+    pipeline.change(&[Change::Add { table, entry }]).map_err(|error| broken(&error))?;
+    Ok(())
 }
 
 /// Tells a program of stores of this one: its table `stores`, the `owners` of parts of the keys,
@@ -38,17 +70,9 @@ pub(crate) fn fill(
     partitions: usize,
     first_other: usize,
 ) -> Result<(), CardError> {
+    add_receiver(pipeline, "stores", identity)?;
     let program = pipeline.program();
-    let table = program.table_number("stores").map_err(|error| broken(&error))?;
     let (owners, others) = (array(program, "owners")?, array(program, "others")?);
-    let key = vec![
-        Part::exact(identity.mac.0.to_vec()),
-        Part::exact(identity.ip.octets().to_vec()),
-        Part::exact(identity.port.to_be_bytes().to_vec()),
-    ];
-    let does = Invocation { action: SERVE, arguments: Vec::new() };
-    let entry = Entry { key, priority: 0, does };
-    pipeline.change(&[Change::Add { table, entry }]).map_err(|error| broken(&error))?;
     for part in 0..STEERED {
         pipeline.set_register(owners, part as u64, owner(part, partitions) as u64);
         let other = first_other + part % partitions;
@@ -58,12 +82,16 @@ pub(crate) fn fill(
 }
 
 /// The number of an array of registers.
-pub(crate) fn array(program: &Program, name: &str) -> Result<usize, CardError> {
+///
+/// # Errors
+/// [`CardError::Program`]: the program has none of this name.
+pub fn array(program: &Program, name: &str) -> Result<usize, CardError> {
     let place = program.registers.iter().position(|array| array.name == name);
     place.ok_or_else(|| broken(&format!("no regarray {name}")))
 }
 
-pub(crate) fn broken(error: &dyn std::fmt::Display) -> CardError {
+/// The error of a program that is not the one expected.
+pub fn broken(error: &dyn std::fmt::Display) -> CardError {
     CardError::Program { reason: error.to_string() }
 }
 

@@ -12,11 +12,11 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use niclab_apps::endpoint::{Endpoint, Identity, RequestSource};
 use niclab_apps::service::{Answers, Service};
+use niclab_card::steering::{array, broken, receiver};
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, SharedRegisters};
 
 use super::CardSetupError;
-use super::steering::{array, broken, read};
 use crate::inbox::{CardSources, Inbox, RingLane};
 use crate::input::{InputSnapshot, PolledClock};
 use crate::partition::PARTS;
@@ -96,7 +96,7 @@ impl TupleRings {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(CardSetupError::Workers(workers));
         }
-        let mut program = read(PROGRAM, &identity)?;
+        let mut program = receiver(PROGRAM, "receivers", &identity)?;
         let number = |name| array(program.program(), name);
         let [owners, others, shift] = [number("owners")?, number("others")?, number("shift")?];
         let [count, credit, heard] = [number("workers")?, number("credit")?, number("heard")?];
@@ -210,12 +210,18 @@ impl TupleRings {
         self.sources.seen() >= self.options.sources_awaited.max(1) && self.shown.live_sources == 0
     }
 
-    /// Has the card take nothing more, and the workers end once they have counted what is there.
-    pub fn close(&mut self, program: &mut Pipeline) {
-        self.is_closed = true;
-        self.is_full.store(true, Ordering::Relaxed);
-        (0..PARTS).for_each(|part| program.set_register(self.owners, part as u64, NOBODY));
+    /// Ends the taking of tuples. The first call has the card take no more tuples. The second one,
+    /// some milliseconds later, has the workers end once they have counted what is there: by then
+    /// the card's cores have done with the bursts that they had. Whether it was the second one.
+    pub fn close(&mut self, program: &mut Pipeline) -> bool {
+        if !self.is_closed {
+            self.is_closed = true;
+            self.is_full.store(true, Ordering::Relaxed);
+            (0..PARTS).for_each(|part| program.set_register(self.owners, part as u64, NOBODY));
+            return false;
+        }
         self.inboxes.iter().for_each(|inbox| inbox.close());
+        true
     }
 
     /// The counters of the card, as of the last [`TupleRings::tend`].

@@ -103,8 +103,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inbox {
-    /// Makes an empty inbox with so many queues, from 1 on, that hold at most `capacity` entries
-    /// each.
+    /// Makes an empty inbox with a number of queues, at least 1. Each holds at most `capacity`
+    /// entries.
     pub fn new(lanes: usize, capacity: usize) -> Inbox {
         let queue = |_| Mutex::new(QueueLane::new(capacity));
         Inbox::of(Lanes::Queues((0..lanes.max(1)).map(queue).collect()), lanes.max(1), capacity)

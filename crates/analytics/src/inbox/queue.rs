@@ -21,7 +21,7 @@ pub struct QueueLane {
 }
 
 impl QueueLane {
-    /// An empty lane for so many entries.
+    /// An empty lane with room for `capacity` entries.
     pub fn new(capacity: usize) -> QueueLane {
         QueueLane { entries: VecDeque::with_capacity(capacity), ..QueueLane::default() }
     }

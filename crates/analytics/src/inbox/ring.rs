@@ -41,7 +41,7 @@ pub struct CardSources {
 }
 
 impl CardSources {
-    /// No source yet, of so many slots.
+    /// A number of slots without a source.
     pub fn new(slots: usize, awaited: usize) -> CardSources {
         CardSources {
             live: (0..slots).map(|_| AtomicBool::new(false)).collect(),
@@ -51,7 +51,7 @@ impl CardSources {
         }
     }
 
-    /// Takes a slot for a source, before the card takes any of its tuples; `None` if there is none.
+    /// Takes a free slot, before the card takes tuples of its source; `None` if all are taken.
     /// One thread does so.
     pub fn add(&self) -> Option<usize> {
         let slot = self.count.load(Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl RingLane {
 
     /// Appends at most `most` entries, with their positions.
     pub(super) fn take(&mut self, most: usize, entries: &mut Vec<(u64, Entry)>) -> LaneState {
-        // Whoever is a source later begins behind what is read now.
+        // The entries of a source that comes later are behind those that are read now.
         let (is_closed, seen) =
             (self.sources.is_closed.load(Ordering::Acquire), self.sources.seen());
         let begin = self.reader.taken() + self.ahead;

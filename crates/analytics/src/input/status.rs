@@ -1,4 +1,4 @@
-//! What other threads see of a receiving side, and its clock.
+//! The counters of a receiving side for other threads, and its clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Reception;
 use crate::receiver::ReceiverCounters;
 
-/// What a receiving side has and has done.
+/// The counters and sources of a receiving side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputSnapshot {
     /// The counters of its receiver.
@@ -37,7 +37,7 @@ impl InputSnapshot {
 pub struct InputStatus(Mutex<InputSnapshot>);
 
 impl InputStatus {
-    /// What it has and has done.
+    /// The latest counters and sources.
     pub fn read(&self) -> InputSnapshot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

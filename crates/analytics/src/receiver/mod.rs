@@ -112,7 +112,7 @@ pub struct Receiver {
     latest_ns: Option<u64>,
     /// Until then no memory is looked for where all sources are taken.
     full_until_ns: u64,
-    /// What it saw of its sources when it last looked at all of them.
+    /// The state of all sources at the last look, with those that came later.
     look: SourcesLook,
     /// Nothing more is taken.
     is_closed: bool,
@@ -126,10 +126,10 @@ const FULL_NS: u64 = 100_000_000;
 const LOOKED_AT: usize = 64;
 const LOOK_NS: u64 = 1_000_000;
 
-/// What a receiver sees of its sources.
+/// The state of all sources of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
 struct SourcesLook {
-    /// When, nanoseconds.
+    /// The time of the look, nanoseconds.
     at_ns: u64,
     /// Sources that results wait for, and what they have passed, nanoseconds.
     live: usize,
@@ -188,6 +188,9 @@ impl Receiver {
         let window = self.options.window;
         let state = self.sources.entry(source).or_insert_with(|| {
             self.watermark.count_source(self.place);
+            // The next look may come later than this source's first tuples.
+            self.look.live += 1;
+            self.look.live_ns = Some(0);
             SourceState::new(window)
         });
         state.heard_at_ns = now_ns;
@@ -323,7 +326,7 @@ impl Receiver {
         self.is_closed
     }
 
-    /// Takes nothing more: sources that it knows are told what is safe, others are refused.
+    /// Ends the taking of tuples. Known sources still get acknowledgements, others are refused.
     pub fn close(&mut self) {
         self.is_closed = true;
     }

@@ -240,6 +240,23 @@ fn whoever_replays_a_source_adds_nothing() {
 }
 
 #[test]
+fn a_new_source_among_many_holds_results_back_at_once() {
+    let sources = LOOKED_AT as u64 + 2;
+    let options =
+        ReceiverOptions { sources_awaited: sources as usize, ..ReceiverOptions::default() };
+    let (mut receiver, mut taken) = receiver(options);
+    for source in 1..sources {
+        receiver.receive(0, &frame(source, &[(0, 9_000)]), &mut taken).unwrap();
+        assert_eq!(receiver.watermark_ns(0), 0);
+    }
+    // Within the time of one look.
+    receiver.receive(1, &frame(sources, &[(0, 5_000)]), &mut taken).unwrap();
+    assert_eq!(receiver.watermark_ns(2), 0);
+    receiver.receive(3, &frame(sources, &[(1, 5_500)]), &mut taken).unwrap();
+    assert_eq!((receiver.watermark_ns(LOOK_NS), receiver.counters.late), (5_500, 0));
+}
+
+#[test]
 fn a_source_that_stops_holds_results_back_for_a_while() {
     let (mut receiver, mut taken) = receiver(ReceiverOptions::default());
     let silence_ns = ReceiverOptions::default().silence_ns;

@@ -210,13 +210,7 @@ impl Reception {
         match self {
             Reception::Host(host) => host.is_finished() && host.close(),
             Reception::Rings(rings) => {
-                if rings.is_finished()
-                    && let Some(program) = card.program()
-                {
-                    rings.close(program);
-                    return true;
-                }
-                false
+                rings.is_finished() && card.program().is_some_and(|program| rings.close(program))
             }
         }
     }
