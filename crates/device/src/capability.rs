@@ -25,3 +25,5 @@ pub const TWO_HOSTS: &str = "a tester and a device on two hosts";
 pub const STORE: &str = "key-value store";
 /// Engines of an intrusion detection behind a card.
 pub const DETECTION: &str = "intrusion detection";
+/// Workers that count tuples in memory behind a card.
+pub const ANALYTICS: &str = "analytics";

@@ -11,6 +11,7 @@ pub mod cases;
 pub mod control;
 mod conversation;
 pub mod cores;
+mod counting;
 mod detecting;
 pub mod dpdk;
 pub mod energy;
@@ -36,6 +37,7 @@ pub mod swx;
 pub mod two_hosts;
 pub mod usage;
 
+pub use counting::{AnalyticsObservation, CardHelp, Counting, TupleWorkload, WorkStepTime};
 pub use detecting::{
     Detecting, DetectionCore, DetectionObservation, DetectionWorkload, InspectionEngine,
     RuleDivision, RuleMix,

@@ -23,6 +23,10 @@ pub struct DeviceInfo {
     /// ([`Task::Detection`](crate::Task::Detection)); empty if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detecting: Vec<PathNode>,
+    /// The path of tuples in memory to workers ([`Task::Analytics`](crate::Task::Analytics)); empty
+    /// if it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counting: Vec<PathNode>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]

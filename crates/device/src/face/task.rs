@@ -8,6 +8,7 @@ use super::{
     RequestsObservation, RoundTrips, RoundTripsObservation, StreamObservation, Streaming,
 };
 use crate::capability;
+use crate::counting::{AnalyticsObservation, Counting};
 use crate::detecting::{Detecting, DetectionObservation};
 use crate::plan::{Plan, RulesPlan};
 use crate::serving::{Serving, StoreObservation};
@@ -53,6 +54,9 @@ pub enum Task {
     /// Packets in memory that engines of an intrusion detection inspect behind a card, on several
     /// cores at once, again and again. It shows neither latency nor loss.
     Detection(Detecting),
+    /// Tuples in memory that workers count behind a card's queues, on several cores at once, slide
+    /// by slide. It shows no loss.
+    Analytics(Counting),
 }
 
 impl Task {
@@ -68,6 +72,7 @@ impl Task {
             Task::Program(_) => capability::PROGRAMS,
             Task::Store(_) => capability::STORE,
             Task::Detection(_) => capability::DETECTION,
+            Task::Analytics(_) => capability::ANALYTICS,
         };
         DeviceError::lacks(capability)
     }
@@ -115,4 +120,5 @@ observations! {
     Program, into_program: ProgramObservation;
     Store, into_store: StoreObservation;
     Detection, into_detection: DetectionObservation;
+    Analytics, into_analytics: AnalyticsObservation;
 }

@@ -422,7 +422,9 @@ impl Testbed for LinuxBed {
                 let run = self.next_run();
                 self.hosts(&Feature::None)?.stream(streaming, run).map(Observation::Stream)
             }
-            Task::Program(_) | Task::Store(_) | Task::Detection(_) => Err(task.not_supported()),
+            Task::Program(_) | Task::Store(_) | Task::Detection(_) | Task::Analytics(_) => {
+                Err(task.not_supported())
+            }
         }
     }
 

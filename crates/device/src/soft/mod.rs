@@ -4,10 +4,12 @@
 //! says (`driven`). Rules and RSS (`rss_change`) may change while frames come.
 //! Frames come by the clock (`clocked`), so that no core generates them, or from memory (`replay`).
 
+pub mod analytics;
 mod at_once;
 mod clocked;
 mod driven;
 pub mod ids;
+mod kept_frames;
 pub mod kvs;
 mod nic_rules;
 mod one_by_one;
@@ -167,6 +169,7 @@ fn about(trial_cores: &TrialCores) -> DeviceInfo {
         programmed: programs::places(),
         serving: kvs::places(),
         detecting: ids::places(),
+        counting: analytics::places(),
         lacking: "niclab's software NIC has none".into(),
         ..DeviceInfo::default()
     }
@@ -215,6 +218,11 @@ impl Testbed for Soft {
                 let (observed, frames) = ids::detect(detecting, self.pinned)?;
                 self.card_frames += frames;
                 Ok(Observation::Detection(observed))
+            }
+            Task::Analytics(counting) => {
+                let (observed, frames) = analytics::count(counting, self.pinned)?;
+                self.card_frames += frames;
+                Ok(Observation::Analytics(observed))
             }
             _ => Err(task.not_supported()),
         }

@@ -32,7 +32,9 @@ pub(super) struct Replay {
 /// The state that all ports share.
 struct ReplayState {
     /// What comes, in this order, without FCS.
-    frames: Vec<Vec<u8>>,
+    frames: Mutex<Vec<Vec<u8>>>,
+    /// Frames at most.
+    capacity: usize,
     /// Passes that have begun, and the frames of the last one.
     passes: AtomicU64,
     count: AtomicUsize,
@@ -58,7 +60,8 @@ impl Replay {
     /// So many ports, by the first of which these frames come.
     pub(super) fn ports(frames: Vec<Vec<u8>>, count: usize) -> Vec<Replay> {
         let shared = Arc::new(ReplayState {
-            frames,
+            capacity: frames.len(),
+            frames: Mutex::new(frames),
             passes: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             burst: AtomicUsize::new(BURST),
@@ -75,6 +78,11 @@ impl Replay {
         self.shared.count.store(count, Ordering::Relaxed);
         self.shared.burst.store(burst.clamp(1, BURST), Ordering::Relaxed);
         self.shared.passes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has other frames come from the next pass on, as many as there were at first or fewer.
+    pub(super) fn replace(&self, frames: Vec<Vec<u8>>) {
+        *self.shared.frames.lock().unwrap_or_else(PoisonError::into_inner) = frames;
     }
 
     /// Frames of all passes so far that left by a port or reached the application.
@@ -117,7 +125,7 @@ impl fmt::Display for Replay {
 impl PortSource for Replay {
     fn queue_pair_frames(&self) -> usize {
         // What is under way needs slots too.
-        let waiting = if self.number == 0 { self.shared.frames.len() } else { 0 };
+        let waiting = if self.number == 0 { self.shared.capacity } else { 0 };
         waiting + 8 * BURST
     }
 
@@ -129,7 +137,7 @@ impl PortSource for Replay {
                 share: (first, count),
                 region: Arc::clone(region),
                 begun: 0,
-                waiting: VecDeque::with_capacity(self.shared.frames.len()),
+                waiting: VecDeque::with_capacity(self.shared.capacity),
                 counters: QueuePairCounters::default(),
             })
         };
@@ -159,8 +167,8 @@ impl ReplayQueuePair {
     fn fill(&mut self, pool: &mut FramePool) {
         self.waiting.drain(..).for_each(|desc| pool.give(desc));
         let (first, step) = self.share;
-        let frames = self.port.shared.frames.iter();
-        let frames = frames.take(self.port.shared.count.load(Ordering::Relaxed));
+        let frames = self.port.shared.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = frames.iter().take(self.port.shared.count.load(Ordering::Relaxed));
         for frame in frames.skip(first).step_by(step) {
             let Some(mut desc) = pool.take() else { return };
             self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);

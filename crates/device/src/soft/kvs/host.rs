@@ -15,26 +15,10 @@ use niclab_apps::service::{Answers, Service};
 use niclab_load::clock::Clock;
 use niclab_nic::memory::{Desc, Region};
 
-use super::super::broken;
+use super::super::kept_frames::{FrameMemory, KeptFrames};
 use super::Build;
 use super::load::STORE;
 use super::pass::NOW;
-use crate::face::DeviceError;
-
-/// Memory for the requests of all cores, and the slots that no core has.
-pub struct HostMemory {
-    region: Arc<Region>,
-    free: Arc<Mutex<Vec<Desc>>>,
-}
-
-impl HostMemory {
-    /// Memory for these frames.
-    pub fn new(frames: &[Vec<u8>]) -> Result<HostMemory, DeviceError> {
-        let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
-        let (region, free) = Region::new(frames.len(), longest).map_err(broken)?;
-        Ok(HostMemory { region, free: Arc::new(Mutex::new(free)) })
-    }
-}
 
 /// The work of a host in a turn of its core.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,11 +45,8 @@ pub struct StoreHost {
     place: usize,
     store: Arc<Store>,
     station: Station,
-    region: Arc<Region>,
-    free: Arc<Mutex<Vec<Desc>>>,
-    /// Requests that it has kept, and how many of them were served.
-    kept: Vec<Desc>,
-    served: usize,
+    /// Requests.
+    kept: KeptFrames,
     /// Requests of a pass.
     share: usize,
     phase: Phase,
@@ -93,7 +74,7 @@ impl SharedHost {
     pub fn new(
         (build, burst, place): (Build, usize, usize),
         store: &Arc<Store>,
-        memory: &HostMemory,
+        memory: &FrameMemory,
     ) -> Arc<SharedHost> {
         let host = StoreHost {
             build,
@@ -101,10 +82,7 @@ impl SharedHost {
             place,
             store: Arc::clone(store),
             station: Station::new(STORE),
-            region: Arc::clone(&memory.region),
-            free: Arc::clone(&memory.free),
-            kept: Vec::new(),
-            served: 0,
+            kept: KeptFrames::new(memory),
             share: 0,
             phase: Phase::Staging,
             stopwatch: None,
@@ -130,9 +108,8 @@ impl SharedHost {
     /// Keeps what comes from now on, and forgets what came before.
     pub fn begin(&self) {
         let mut host = self.host();
-        let StoreHost { kept, free, .. } = &mut *host;
-        free.lock().unwrap_or_else(PoisonError::into_inner).append(kept);
-        (host.served, host.phase) = (0, Phase::Staging);
+        host.kept.clear();
+        host.phase = Phase::Staging;
     }
 
     /// Nothing comes any more: how many requests there are to be served. Of events of a card it is
@@ -150,7 +127,7 @@ impl SharedHost {
 
     /// Whether frames were kept.
     pub fn has_frames(&self) -> bool {
-        !self.host().kept.is_empty()
+        self.host().kept.len() > 0
     }
 
     /// Serves from now on, a burst a turn; with a clock, each step is timed.
@@ -175,20 +152,6 @@ impl StoreHost {
         Box::new(HostService(Arc::clone(host)))
     }
 
-    /// Keeps frames.
-    fn keep(&mut self, from: &Region, frames: &[Desc]) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        for received in frames {
-            // There is a slot for each frame of the load.
-            let Some(mut desc) = free.pop() else { return };
-            let frame = from.frame(received);
-            self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
-            self.region.set_len(&mut desc, frame.len() as u16);
-            desc.queue = received.queue;
-            self.kept.push(desc);
-        }
-    }
-
     /// Serves a burst of at most `most` requests; returns their number.
     fn serve(&mut self, most: usize, answers: &mut dyn Answers) -> usize {
         match self.stopwatch.take() {
@@ -208,19 +171,16 @@ impl StoreHost {
         answers: &mut dyn Answers,
         watch: &mut W,
     ) -> usize {
-        let StoreHost { build, burst, place, store, station, region, kept, served, .. } = self;
+        let StoreHost { build, burst, place, store, station, kept, .. } = self;
         let (place, most) = (*place, most.min(*burst));
         let context = Context { store, now: NOW, host: &() };
         if *build == Build::Dma {
             return station.turn(place, most, &context, watch, answers);
         }
-        let (now, behind) = kept[*served..].split_at(most.min(kept.len() - *served));
-        // As where they come from a ring, the first lines of those behind are asked for.
-        behind.iter().take(*burst).for_each(|desc| region.prefetch(desc));
+        let (region, now) = kept.take(most);
         let is_steered = *build == Build::Steer;
         let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
         station.serve(region, now, owner, &context, watch, answers);
-        *served += now.len();
         now.len()
     }
 }
@@ -230,7 +190,7 @@ struct HostService(Arc<SharedHost>);
 
 impl Service for HostService {
     fn serve(&mut self, region: &Region, frames: &[Desc], _: &mut dyn Answers) {
-        self.0.host().keep(region, frames);
+        self.0.host().kept.keep(region, frames);
     }
 
     fn turn(&mut self, answers: &mut dyn Answers) -> bool {

@@ -19,10 +19,11 @@ use niclab_nic::limits::BURST;
 
 use super::super::at_once::{delayed_ns, wait_at_barrier};
 use super::super::broken;
+use super::super::kept_frames::FrameMemory;
 use super::super::replay::{Destination, Replay};
 use super::Build;
 use super::dma_writes;
-use super::host::{HostMemory, SharedHost, StoreHost};
+use super::host::{SharedHost, StoreHost};
 use super::load::{
     FRAMES, KEY_NUMBER_AT, KeyWorkload, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
@@ -121,7 +122,8 @@ impl StagedStore {
         let frames = frames(asked)?;
         let gets = frames.iter().filter(|frame| is_get(frame)).count() as u64;
         let frame_bytes = frames.iter().map(|frame| frame.len() as u64).sum();
-        let memory = HostMemory::new(&frames)?;
+        let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
+        let memory = FrameMemory::new(frames.len(), longest)?;
         let store = Arc::new(store);
         let shared_host =
             |place| SharedHost::new((build, burst.clamp(1, BURST), place), &store, &memory);

@@ -1,0 +1,412 @@
+//! Slides of tuples that lie in memory, by a card of as many cores as there are workers.
+//!
+//! A slide is counted pass by pass, and a pass has up to three parts. In the first, one thread lets
+//! all cores of the card take the frames. With `dma` the tuples are in the workers' rings then.
+//! Otherwise the hosts have kept the frames; in the second part each core has a thread that takes
+//! them, as `niclab analytics` does, and hands the tuples over. In the third part the workers count.
+//! Behind the last pass of a slide all sources say that it has ended, and the workers rank.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_analytics::card::{HostReception, RingsSetup, TupleRings};
+use niclab_analytics::cost::{StepClock, StepObserver, StepTotals};
+use niclab_analytics::definition::{Query, WindowResult};
+use niclab_analytics::job::{EngineOptions, JobEngine};
+use niclab_analytics::rank::KeyCount;
+use niclab_analytics::receiver::ReceiverOptions;
+use niclab_analytics::window::Windows;
+use niclab_apps::service::Service;
+use niclab_card::{Card, CardConfig, CardWorkload, Core};
+use niclab_load::clock::Clock;
+use niclab_nic::limits::BURST;
+
+use super::super::at_once::wait_at_barrier;
+use super::super::broken;
+use super::super::kept_frames::FrameMemory;
+use super::super::replay::Replay;
+use super::expected::ExpectedWindows;
+use super::gate::{Gate, GatedWorker, OpenAtEnd, thread_ns};
+use super::host::SharedHost;
+use super::load::{Counted, LONGEST, PASSES, RECEIVER, TupleLoad};
+use crate::cores::Pinned;
+use crate::counting::{CardHelp, Counting};
+use crate::face::DeviceError;
+
+/// Length and slide of the windows, nanoseconds of event time.
+const LENGTH_NS: u64 = 4_000_000_000;
+const SLIDE_NS: u64 = 1_000_000_000;
+/// Keys of a result.
+const TOP: usize = 10;
+/// The first pane that has tuples: no window ends before it.
+const FIRST_PANE: u64 = 100;
+/// No source falls silent.
+const SILENCE_NS: u64 = u64::MAX / 2;
+/// Rounds of turns behind the last frame: a core takes a frame of another one a round or two after
+/// that has given it.
+const LAST_ROUNDS: usize = 4;
+/// How long the workers may take for a slide, and how often it is looked whether they are done.
+const SLIDE_MAX: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_micros(100);
+/// Rounds in which all sources are known.
+const GREETINGS: usize = 8;
+
+/// What a slide took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slide {
+    /// By core: time on its CPU as receiver and as worker, nanoseconds.
+    pub(super) cores_ns: Vec<u64>,
+    /// Time of the card's own work, nanoseconds.
+    pub(super) card_ns: u64,
+    /// From the first frame that says that the slide has ended to the result of its window, where
+    /// nothing else is left to be done then; nanoseconds.
+    pub(super) result_ns: Option<u64>,
+}
+
+/// A result, and when it came.
+type Results = Mutex<HashMap<u64, (Vec<KeyCount>, Instant)>>;
+
+/// What receives behind the card.
+enum Reception {
+    Host(Box<HostReception>),
+    Rings(Box<TupleRings>),
+}
+
+/// Workers, the card in front of them, and the tuples for them.
+pub(super) struct StagedWorkers {
+    load: TupleLoad,
+    expected: ExpectedWindows,
+    /// The pane of the next slide.
+    pane: u64,
+    pub(super) windows: u64,
+    pub(super) wrong: u64,
+    pub(super) frames: u64,
+    pub(super) steps: Arc<StepTotals>,
+    results: Arc<Results>,
+    gate: Arc<Gate>,
+    /// Before the engine, which waits for its workers when it goes.
+    _open_at_end: OpenAtEnd,
+    engine: JobEngine,
+    reception: Reception,
+    card: Card,
+    cores: Vec<Core>,
+    hosts: Vec<Arc<SharedHost>>,
+    /// By core: where its thread keeps to; none: wherever there is room.
+    pinned: Vec<Option<u32>>,
+    port: Replay,
+    clock: Clock,
+}
+
+impl StagedWorkers {
+    /// Workers on the cores of `allowed`, behind a card.
+    pub(super) fn new(
+        of: &Counting,
+        (allowed, is_pinned): (&[u32], bool),
+    ) -> Result<StagedWorkers, DeviceError> {
+        let workers = usize::from(of.workers);
+        let load = TupleLoad::new(&of.workload, (of.help, workers), SLIDE_NS)?;
+        let windows = Windows::new(LENGTH_NS, SLIDE_NS).map_err(broken)?;
+        let query = Query { stream: 0, windows, top: TOP };
+        let results: Arc<Results> = Arc::default();
+        let (gate, steps) = (Gate::new(workers), Arc::new(StepTotals::default()));
+        let emitted = Arc::clone(&results);
+        let emit = Box::new(move |WindowResult { window, top }| {
+            let mut emitted = emitted.lock().unwrap_or_else(PoisonError::into_inner);
+            emitted.insert(window, (top, Instant::now()));
+        });
+        let (worker_gate, worker_steps) = (Arc::clone(&gate), Arc::clone(&steps));
+        let observers = Box::new(move |place| {
+            Box::new(GatedWorker::new(&worker_gate, place, &worker_steps)) as Box<dyn StepObserver>
+        });
+        let on = allowed.iter().copied().take(workers).collect();
+        let options = EngineOptions { lanes: workers, ..EngineOptions::new(query, on) };
+        let receiver = ReceiverOptions {
+            sources_awaited: load.sources(),
+            silence_ns: SILENCE_NS,
+            windows,
+            ..ReceiverOptions::default()
+        };
+        let open_at_end = OpenAtEnd(Arc::clone(&gate));
+        let (engine, program, services, reception) = match of.help {
+            CardHelp::Dma => {
+                let made = TupleRings::setup(RECEIVER, (workers, workers), windows, receiver);
+                let RingsSetup { rings, program, services, inboxes } = made.map_err(broken)?;
+                let engine = JobEngine::start_on(inboxes, options, emit, observers);
+                let engine = engine.map_err(broken)?;
+                (engine, Some(program), services, Reception::Rings(Box::new(rings)))
+            }
+            CardHelp::Rss | CardHelp::Steer => {
+                let engine = JobEngine::start(options, emit, observers).map_err(broken)?;
+                let shape = (workers, of.help == CardHelp::Steer);
+                let step_clock = |_| Box::new(StepClock::new(Arc::clone(&steps))) as _;
+                let made = HostReception::new(&engine, RECEIVER, shape, receiver, &step_clock);
+                let mut host = made.map_err(broken)?;
+                let services = std::mem::take(&mut host.services);
+                (engine, host.program.take(), services, Reception::Host(Box::new(host)))
+            }
+        };
+        let memory = match of.help {
+            CardHelp::Dma => FrameMemory::new(1, LONGEST),
+            CardHelp::Rss | CardHelp::Steer => FrameMemory::new(load.frames_max(), LONGEST),
+        }?;
+        let shared_host = |service: Box<dyn Service>| SharedHost::new(service, &memory);
+        let hosts: Vec<Arc<SharedHost>> = services.into_iter().map(shared_host).collect();
+        let services = hosts.iter().map(SharedHost::service).collect();
+        let ports = Replay::ports(vec![Vec::new(); load.frames_max()], 1);
+        let port = ports[0].clone();
+        let config = CardConfig::new(ports, of.workers, (0..u32::from(of.workers)).collect());
+        let program = program.map(Into::into);
+        let runs = CardWorkload { program, services, ..CardWorkload::default() };
+        let (card, cores) = Card::driven(&config, runs).map_err(broken)?;
+        let pinned = allowed.iter().map(|core| Some(*core).filter(|_| is_pinned)).collect();
+        let mut staged = StagedWorkers {
+            load,
+            expected: ExpectedWindows::new(query),
+            pane: FIRST_PANE,
+            windows: 0,
+            wrong: 0,
+            frames: 0,
+            steps,
+            results,
+            gate,
+            _open_at_end: open_at_end,
+            engine,
+            reception,
+            card,
+            cores,
+            hosts,
+            pinned,
+            port,
+            clock: Clock::new(),
+        };
+        staged.greet()?;
+        Ok(staged)
+    }
+
+    /// Tuples of all slides so far.
+    pub(super) fn made(&self) -> u64 {
+        self.load.made()
+    }
+
+    /// Has the receiving side know all sources.
+    fn greet(&mut self) -> Result<(), DeviceError> {
+        let greetings = self.load.greetings()?;
+        let sources = greetings.len() as u64;
+        for _ in 0..GREETINGS {
+            let before = self.port.arrived();
+            self.stage(greetings.clone());
+            if let Reception::Rings(rings) = &mut self.reception {
+                rings.tend(program(&mut self.card)?);
+            }
+            if self.port.arrived() - before == sources {
+                return Ok(());
+            }
+        }
+        Err(broken("the card does not know all sources"))
+    }
+
+    /// Lets the card take frames; what that took without the writing of them, nanoseconds.
+    fn stage(&mut self, frames: Vec<Vec<u8>>) -> u64 {
+        let count = frames.len();
+        self.port.replace(frames);
+        self.port.begin(count, BURST);
+        self.cores.iter_mut().for_each(|core| _ = core.turn());
+        let begun_ns = self.clock.now_ns();
+        while self.cores.iter_mut().map(Core::turn).sum::<usize>() > 0 {}
+        for _ in 0..LAST_ROUNDS {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+        }
+        self.clock.now_ns() - begun_ns
+    }
+
+    /// Counts the tuples of a slide. Where it is asked for, `result_ns` is measured: then the end
+    /// of the slide is no part of the other times.
+    pub(super) fn slide(&mut self, has_result_time: bool) -> Result<Slide, DeviceError> {
+        let mut slide = Slide { cores_ns: vec![0; self.cores.len()], ..Slide::default() };
+        let start_ns = self.pane * SLIDE_NS;
+        let mut counted: Vec<Counted> = Vec::new();
+        self.frames = 0;
+        for pass in 0..PASSES {
+            let pass_ns = start_ns + pass * (SLIDE_NS / PASSES);
+            let frames = self.load.pass(pass_ns, &mut counted)?;
+            let is_end = pass + 1 == PASSES && !has_result_time;
+            let ends = if is_end { self.load.ends(start_ns + SLIDE_NS)? } else { Vec::new() };
+            self.frames += (frames.len() + ends.len()) as u64;
+            self.pass((frames, ends), &mut slide)?;
+        }
+        if has_result_time {
+            let ends = self.load.ends(start_ns + SLIDE_NS)?;
+            slide.result_ns = Some(self.end(ends)?);
+        }
+        self.compare(&counted);
+        self.pane += 1;
+        Ok(slide)
+    }
+
+    /// One pass of frames; `ends` say that the slide has ended, if it has. They follow when the card
+    /// has taken all tuples: it keeps the order of a source's frames only on the core that has them.
+    fn pass(
+        &mut self,
+        (frames, ends): (Vec<Vec<u8>>, Vec<Vec<u8>>),
+        slide: &mut Slide,
+    ) -> Result<(), DeviceError> {
+        let is_host = matches!(self.reception, Reception::Host(_));
+        let (count, is_end) = (frames.len() + ends.len(), !ends.is_empty());
+        if is_host {
+            self.hosts.iter().for_each(|host| host.keep());
+        }
+        slide.card_ns += self.stage(frames);
+        if is_end {
+            slide.card_ns += self.stage(ends);
+        }
+        if is_host {
+            let kept: usize = self.hosts.iter().map(|host| host.take()).sum();
+            if kept != count {
+                return Err(broken(format!("{kept} of {count} frames came to the cores")));
+            }
+            let received_ns = self.receive()?;
+            slide.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
+            self.hosts.iter().for_each(|host| host.pass());
+        }
+        let before_ns = self.gate.worked_ns();
+        self.gate.open();
+        self.wait(|staged| staged.is_counted() && (!is_end || staged.result().is_some()))?;
+        self.close()?;
+        let worked_ns = self.gate.worked_ns().into_iter().zip(before_ns);
+        let of_pass = worked_ns.map(|(now, before)| now - before);
+        slide.cores_ns.iter_mut().zip(of_pass).for_each(|(sum, ns)| *sum += ns);
+        let taken = self.taken()?;
+        match taken == self.load.made() {
+            true => Ok(()),
+            false => Err(broken(format!("{taken} of {} tuples were taken", self.load.made()))),
+        }
+    }
+
+    /// Has all cores take the frames that their hosts have kept, at once; by core: what that took.
+    fn receive(&mut self) -> Result<Vec<u64>, DeviceError> {
+        let StagedWorkers { cores, hosts, pinned, .. } = self;
+        let waiting = AtomicUsize::new(cores.len());
+        let received = thread::scope(|scope| {
+            let taking = |((core, host), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
+                let (host, pinned, waiting) = (Arc::clone(host), *pinned, &waiting);
+                scope.spawn(move || {
+                    let _pinned = pinned.map(Pinned::to);
+                    take(core, &host, waiting)
+                })
+            };
+            let threads: Vec<_> = cores.iter_mut().zip(&*hosts).zip(&*pinned).map(taking).collect();
+            threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
+        });
+        received.ok_or_else(|| broken("a core broke off"))
+    }
+
+    /// Has frames that end a slide go all the way, with open gate and at once; the time until the
+    /// result is there, nanoseconds.
+    fn end(&mut self, ends: Vec<Vec<u8>>) -> Result<u64, DeviceError> {
+        let count = ends.len();
+        self.port.replace(ends);
+        self.port.begin(count, BURST);
+        self.cores.iter_mut().for_each(|core| _ = core.turn());
+        self.gate.open();
+        let begun = Instant::now();
+        while self.cores.iter_mut().map(Core::turn).sum::<usize>() > 0 {}
+        for _ in 0..LAST_ROUNDS {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+        }
+        self.wait(|staged| staged.result().is_some())?;
+        self.close()?;
+        let (_, at) = self.result().ok_or_else(|| broken("a result is gone"))?;
+        Ok(at.saturating_duration_since(begun).as_nanos() as u64)
+    }
+
+    /// Tuples that the receiving side has given to the workers.
+    fn taken(&mut self) -> Result<u64, DeviceError> {
+        Ok(match &mut self.reception {
+            Reception::Host(host) => host.received().counters.taken,
+            Reception::Rings(rings) => {
+                rings.tend(program(&mut self.card)?);
+                rings.received().counters.taken
+            }
+        })
+    }
+
+    fn is_counted(&self) -> bool {
+        self.gate.counted() == self.load.made()
+    }
+
+    /// The result of the window that ends with the slide.
+    fn result(&self) -> Option<(Vec<KeyCount>, Instant)> {
+        let window = self.pane + 1 - LENGTH_NS / SLIDE_NS;
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).get(&window).cloned()
+    }
+
+    /// Waits until the workers are so far. Meanwhile the receiving sides look at the time: one that
+    /// has nothing to take passes on within a millisecond what the others have said last.
+    fn wait(&mut self, is_done: impl Fn(&StagedWorkers) -> bool) -> Result<(), DeviceError> {
+        let begun = Instant::now();
+        while !is_done(self) {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+            if self.engine.is_over() {
+                return Err(broken("the workers have ended"));
+            }
+            if begun.elapsed() > SLIDE_MAX {
+                let (counted, made) = (self.gate.counted(), self.load.made());
+                return Err(broken(format!("the workers have counted {counted} of {made} tuples")));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Holds the workers.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.gate.close();
+        self.engine.inboxes().iter().for_each(|inbox| inbox.wake());
+        self.wait(|staged| staged.gate.held() == staged.cores.len())
+    }
+
+    /// Compares the result of the slide's window with a plain count.
+    fn compare(&mut self, counted: &[Counted]) {
+        let expected = self.expected.pane(counted);
+        let found = self.result().map(|(top, _)| top);
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.windows += 1;
+        self.wrong += u64::from(found != Some(expected));
+    }
+
+    /// Ends the card; the frames that its engine took in all slides.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`] where it lost frames of its memory.
+    pub(super) fn end_all(self) -> Result<u64, DeviceError> {
+        let StagedWorkers { card, cores, engine, gate, .. } = self;
+        engine.stop();
+        gate.open();
+        let ended = engine.join();
+        let (card_ended, _) = card.shut_down_driven(cores);
+        ended.map_err(broken)?;
+        match card_ended.frames_lost {
+            0 => Ok(card_ended.counters.rx_frames()),
+            lost => Err(broken(format!("the card has lost {lost} of its frames"))),
+        }
+    }
+}
+
+/// The card's program.
+fn program(card: &mut Card) -> Result<&mut niclab_program::Pipeline, DeviceError> {
+    card.program().ok_or_else(|| broken("the card has no program"))
+}
+
+/// Has a core take all that its host has kept, at the same time as the other cores; what that took,
+/// nanoseconds.
+fn take(core: &mut Core, host: &SharedHost, waiting: &AtomicUsize) -> u64 {
+    wait_at_barrier(waiting);
+    let begun_ns = thread_ns();
+    while host.remaining() > 0 {
+        core.turn();
+    }
+    thread_ns() - begun_ns
+}

@@ -1,0 +1,134 @@
+//! Tuples in memory and workers: the time of each slide, and its breakdown.
+
+use std::time::Instant;
+
+use niclab_analytics::cost::WorkStep;
+use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX};
+use niclab_packet::flow::EXPONENT_MAX;
+
+use super::load::{KEYS_MAX, PASSES, TUPLES};
+use super::pass::{Slide, StagedWorkers};
+use crate::cores;
+use crate::counting::{AnalyticsObservation, Counting, WorkStepTime};
+use crate::face::{DeviceError, PathNode};
+
+/// Most workers.
+pub const WORKERS_MAX: usize = niclab_analytics::card::WORKERS_MAX;
+
+/// Slides before any is measured, at least: then the windows are full.
+const WARM_SLIDES: usize = 4;
+/// Fewest slides that are measured, and slides whose results are timed.
+const SLIDES_MIN: usize = 3;
+const RESULT_SLIDES: usize = 5;
+
+/// What stands along the tuples' way: the card's stage is over before the workers are timed, and is
+/// timed by itself.
+pub(in crate::soft) fn places() -> Vec<PathNode> {
+    let place = |role: &str, label: &str| PathNode {
+        role: role.to_owned(),
+        label: label.to_owned(),
+        core: None,
+    };
+    vec![
+        place("memory", "tuples of all sources"),
+        place("device", "card's stage, RSS or a program: timed apart"),
+        place("memory", "a queue or a ring for each worker"),
+        place("function", "operators on timely dataflow, a worker on each core"),
+    ]
+}
+
+/// Counts tuples on the cores that the setting asks for. Returns the frames that the card took,
+/// too.
+pub(in crate::soft) fn count(
+    of: &Counting,
+    is_pinned: bool,
+) -> Result<(AnalyticsObservation, u64), DeviceError> {
+    check(of)?;
+    let (allowed, count) = (cores::allowed(), usize::from(of.workers));
+    if count > allowed.len() {
+        let capability = format!("{count} workers: there are {} cores", allowed.len());
+        return Err(DeviceError::lacks(capability));
+    }
+    let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
+    slides(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
+    let before = steps_ns(&staged);
+    let made_before = staged.made();
+    let measured = slides(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;
+    let tuples = TUPLES * PASSES;
+    let timed = (staged.made() - made_before) as f64;
+    let frames = staged.frames;
+    let mut steps: Vec<WorkStepTime> = WorkStep::ALL
+        .into_iter()
+        .zip(steps_ns(&staged).into_iter().zip(before))
+        .map(|(step, (now, before))| WorkStepTime {
+            name: step.name().to_owned(),
+            tuple_ns: (now - before) as f64 / timed,
+        })
+        .collect();
+    let worked_ns: Vec<u64> = measured.iter().map(|slide| slide.cores_ns.iter().sum()).collect();
+    let all: f64 = worked_ns.iter().sum::<u64>() as f64 / timed;
+    let in_steps: f64 = steps.iter().map(|step| step.tuple_ns).sum();
+    steps.push(WorkStepTime { name: "rest".to_owned(), tuple_ns: (all - in_steps).max(0.0) });
+    let ended = slides(0, RESULT_SLIDES, || staged.slide(true))?;
+    let mut results_ns: Vec<u64> = ended.iter().filter_map(|slide| slide.result_ns).collect();
+    results_ns.sort_unstable();
+    let busiest = |slide: &Slide| slide.cores_ns.iter().copied().max().unwrap_or(0);
+    let observed = AnalyticsObservation {
+        tuples,
+        frames,
+        windows: staged.windows,
+        wrong: staged.wrong,
+        slides_ns: measured.iter().map(busiest).collect(),
+        worked_ns,
+        steps,
+        card_ns: median(measured.iter().map(|slide| slide.card_ns).collect()) as f64
+            / tuples as f64,
+        results_ns,
+    };
+    Ok((observed, staged.end_all()?))
+}
+
+/// Refuses numbers out of their ranges.
+fn check(of: &Counting) -> Result<(), DeviceError> {
+    let workload = &of.workload;
+    let ranges = [
+        ("keys", workload.keys, 1, KEYS_MAX),
+        ("payload", u32::from(workload.payload_len), 0, PAYLOAD_LEN_MAX as u32),
+        ("batch", u32::from(workload.batch), 1, TUPLES_MAX as u32),
+        ("workers", u32::from(of.workers), 1, WORKERS_MAX as u32),
+    ];
+    for (what, value, min, max) in ranges {
+        if !(min..=max).contains(&value) {
+            let reason = format!("{what} = {value}: use {min} to {max}");
+            return Err(DeviceError::BadLoad { reason });
+        }
+    }
+    if !(0.0..=EXPONENT_MAX).contains(&workload.zipf) {
+        let reason = format!("zipf = {}: use 0 to {EXPONENT_MAX}", workload.zipf);
+        return Err(DeviceError::BadLoad { reason });
+    }
+    Ok(())
+}
+
+/// Slides for so long, and no fewer than so many.
+fn slides(
+    ns: u64,
+    least: usize,
+    mut slide: impl FnMut() -> Result<Slide, DeviceError>,
+) -> Result<Vec<Slide>, DeviceError> {
+    let (start, mut all) = (Instant::now(), Vec::new());
+    while all.len() < least || (start.elapsed().as_nanos() as u64) < ns {
+        all.push(slide()?);
+    }
+    Ok(all)
+}
+
+/// Time of all steps so far.
+fn steps_ns(staged: &StagedWorkers) -> [u64; WorkStep::ALL.len()] {
+    WorkStep::ALL.map(|step| staged.steps.of(step).0)
+}
+
+fn median(mut all: Vec<u64>) -> u64 {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or(0)
+}
