@@ -13,8 +13,8 @@ mod trial;
 use std::path::PathBuf;
 
 use niclab_device::{
-    Application, Detecting, DeviceInfo, Load, Plan, Processing, RoundTrips, Serving, Setup,
-    Streaming, Task,
+    Application, Counting, Detecting, DeviceInfo, Load, Plan, Processing, RoundTrips, Serving,
+    Setup, Streaming, Task,
 };
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
@@ -152,6 +152,9 @@ pub struct ExperimentRun {
     /// Rules and packets that engines of an intrusion detection have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detections: Vec<Detecting>,
+    /// Tuples that workers count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub countings: Vec<Counting>,
 }
 
 impl ExperimentRun {
@@ -185,6 +188,7 @@ impl ExperimentRun {
             processings: Vec::new(),
             servings: Vec::new(),
             detections: Vec::new(),
+            countings: Vec::new(),
         }
     }
 
@@ -233,6 +237,7 @@ impl ExperimentRun {
             Task::Detection(of) => {
                 TaskIndex::Detect { detection: index_of(&mut self.detections, of) }
             }
+            Task::Analytics(of) => TaskIndex::Count { counting: index_of(&mut self.countings, of) },
         }
     }
 
@@ -262,6 +267,7 @@ impl ExperimentRun {
             TaskIndex::Detect { detection: at } => {
                 Task::Detection(self.detections.get(at)?.clone())
             }
+            TaskIndex::Count { counting: at } => Task::Analytics(self.countings.get(at)?.clone()),
         })
     }
 }

@@ -5,6 +5,7 @@
 //! serves several built-in experiments, such as `echo`, has one implementation, and an experiment
 //! for each of its files in `experiments/`.
 
+pub(crate) mod analytics_offload;
 pub(crate) mod application;
 pub(crate) mod echo;
 pub(crate) mod echo_ledger;
@@ -61,6 +62,7 @@ static ALL: &[&dyn Experiment] = &[
     &program_cost::ProgramCost,
     &kvs_steering::KvsSteering,
     &ids_partition::IdsPartition,
+    &analytics_offload::AnalyticsOffload,
 ];
 
 /// The meaning of groups and calls, for the experiments that change rules.

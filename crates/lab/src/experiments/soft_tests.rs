@@ -55,6 +55,7 @@ impl Testbed for Watched {
             Observation::Program(observed) => observed.packets - observed.lost,
             Observation::Store(observed) => observed.requests * observed.passes_ns.len() as u64,
             Observation::Detection(observed) => observed.packets,
+            Observation::Analytics(observed) => observed.frames,
             _ => {
                 self.operations += 1;
                 return Ok(observed);
@@ -76,6 +77,7 @@ fn short(task: &Task) -> Task {
         Task::Program(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
         Task::Store(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
         Task::Detection(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
+        Task::Analytics(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
         _ => {}
     }
     short

@@ -1,7 +1,7 @@
 //! Reduces an experiment so that it fits its time budget.
 
 use niclab_device::{
-    Application, Detecting, Load, Plan, Processing, RoundTrips, Serving, Streaming,
+    Application, Counting, Detecting, Load, Plan, Processing, RoundTrips, Serving, Streaming,
 };
 
 use super::order::order;
@@ -69,6 +69,11 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         detecting.duration_ns /= 2;
         taken = true;
     }
+    let long = |counting: &&mut Counting| counting.duration_ns > DURATION_NS_MIN;
+    for counting in run.countings.iter_mut().filter(long) {
+        counting.duration_ns /= 2;
+        taken = true;
+    }
     for plan in run.plans.iter_mut().filter(|_| taken) {
         if let Plan::Rules(plan) = plan {
             plan.start_ns /= 2;
@@ -98,7 +103,8 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
         let of_program = run.processings.last().map(|processing| processing.duration_ns);
         let of_store = run.servings.last().map(|serving| serving.duration_ns);
         let of_detection = run.detections.last().map(|detecting| detecting.duration_ns);
-        let of_memory = of_program.or(of_store).or(of_detection);
+        let of_counting = run.countings.last().map(|counting| counting.duration_ns);
+        let of_memory = of_program.or(of_store).or(of_detection).or(of_counting);
         let duration_ns = of_load.or(of_round_trips).or(of_application).or(of_stream).or(of_memory);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };

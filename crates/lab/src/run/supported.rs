@@ -2,7 +2,7 @@
 
 use niclab_device::Setup;
 use niclab_device::capability::{
-    APPLICATIONS, DETECTION, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM,
+    ANALYTICS, APPLICATIONS, DETECTION, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM,
 };
 
 use super::{ExperimentRun, RunDevice, TaskIndex};
@@ -34,6 +34,7 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
         TaskIndex::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),
         TaskIndex::Serve { .. } if about.serving.is_empty() => Some(STORE),
         TaskIndex::Detect { .. } if about.detecting.is_empty() => Some(DETECTION),
+        TaskIndex::Count { .. } if about.counting.is_empty() => Some(ANALYTICS),
         _ => None,
     }
 }

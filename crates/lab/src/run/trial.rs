@@ -27,7 +27,10 @@ impl Trial {
     pub fn is_in_memory(&self) -> bool {
         matches!(
             self.task,
-            TaskIndex::Process { .. } | TaskIndex::Serve { .. } | TaskIndex::Detect { .. }
+            TaskIndex::Process { .. }
+                | TaskIndex::Serve { .. }
+                | TaskIndex::Detect { .. }
+                | TaskIndex::Count { .. }
         )
     }
 
@@ -101,6 +104,11 @@ pub enum TaskIndex {
     Detect {
         /// Rules and packets.
         detection: usize,
+    },
+    /// Let workers count tuples in memory.
+    Count {
+        /// The tuples.
+        counting: usize,
     },
 }
 

@@ -1,0 +1,85 @@
+//! What the data of `analytics-offload` show, before it is worded or drawn.
+
+use super::trials::{MODES, PLAIN};
+use crate::cells::{Cell, paired};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// Axes of a place, in the order in which they are named.
+pub(crate) const AXES: &[&str] = &["workers", "keys", "zipf", "payload", "batch", "mode"];
+
+/// Axes of a place, all but the mode.
+const PLACE: [&str; 5] = ["workers", "keys", "zipf", "payload", "batch"];
+
+/// All cells of a device, in reading order.
+pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "count").collect();
+    let place = |cell: &Cell<'_>| {
+        let mode = MODES.iter().position(|(name, _)| *name == cell.word("mode"));
+        (PLACE.map(|axis| (cell.number(axis).unwrap_or(0.0) * 1e3) as u64), mode)
+    };
+    cells.sort_by_key(|cell| place(cell));
+    cells
+}
+
+/// The cell without help at the same place.
+fn plain_at<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
+    let is_same = |other: &&Cell<'_>| PLACE.iter().all(|axis| other.word(axis) == cell.word(axis));
+    let mut all = results.cells.of(cell.device, "count").filter(is_same);
+    all.find(|other| other.word("mode") == PLAIN)
+}
+
+/// A cell with help, and that without at the same place.
+pub(crate) fn compared<'a>(
+    results: &'a Results<'_>,
+    cell: &'a Cell<'a>,
+) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+    let plain = plain_at(results, cell)?;
+    (cell.word("mode") != PLAIN).then_some((cell, plain))
+}
+
+/// How a metric stands to that without help at the same place.
+pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let plain = plain_at(results, cell)?;
+    (cell.word("mode") != PLAIN).then(|| paired(cell, plain, metric))?
+}
+
+/// Cells of as many workers as were measured.
+pub(crate) fn with_most_workers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = cells(results, device);
+    let workers = |cell: &Cell<'_>| cell.number("workers").unwrap_or(0.0);
+    let most = all.iter().map(|cell| workers(cell)).fold(0.0, f64::max);
+    all.retain(|cell| workers(cell) == most);
+    all
+}
+
+/// What is said of a cell's place on an axis.
+pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
+    let number = cell.number(axis).unwrap_or(0.0);
+    match axis {
+        "workers" => words::counted(number, "worker"),
+        "keys" => words::counted(number, "key"),
+        "zipf" if number == 0.0 => "uniform".to_owned(),
+        "zipf" => format!("Zipf {number}"),
+        "payload" => format!("payload {}", words::bytes(number)),
+        "batch" if number == 1.0 => "single tuples".to_owned(),
+        "batch" => format!("batches of {}", words::whole(number)),
+        _ => cell.word(axis),
+    }
+}
+
+/// What is said of the tuples of a cell: `10,000 keys, Zipf 1, payload 0 B, batches of 45`
+pub(crate) fn workload_words(cell: &Cell<'_>) -> String {
+    ["keys", "zipf", "payload", "batch"].map(|axis| words_at(cell, axis)).join(", ")
+}
+
+/// Tuples a second: `12.3 M`.
+pub(crate) fn millions(per_s: f64) -> String {
+    format!("{} M", words::significant(per_s / 1e6))
+}
+
+/// The figure of this name.
+pub(crate) fn figure_id(results: &Results<'_>, what: &str) -> String {
+    format!("{}-{what}", results.experiment.name)
+}

@@ -1,0 +1,194 @@
+//! Devices with a known time per tuple, and the findings from them.
+
+use niclab_device::{
+    AnalyticsObservation, CardHelp, Counting, DeviceError, DeviceInfo, Observation, PathNode,
+    Setup, SetupReport, Task, Testbed, WorkStepTime,
+};
+use niclab_result::{Outcome, Sample};
+
+use super::spec::CountingSweep;
+use super::trials::places;
+use crate::simulated::cell_at;
+use crate::spec::GridName;
+use crate::validation::{MeasuredModel, measure};
+use crate::values::Values;
+
+/// Tuples of a slide.
+const TUPLES: u64 = 10_000;
+
+/// A device on which a tuple takes 50 ns, and 100 ns more where its core receives it. `steer` hands
+/// tuples over in no time.
+struct Counter {
+    about: DeviceInfo,
+    wrong: u64,
+    /// Every second repeat takes so much longer.
+    moody_ratio: f64,
+    asked: Vec<Counting>,
+}
+
+impl Counter {
+    fn new() -> Counter {
+        let seat = PathNode { role: "function".into(), label: "workers".into(), core: None };
+        let about =
+            DeviceInfo { name: "box".into(), counting: vec![seat], ..DeviceInfo::default() };
+        Counter { about, wrong: 0, moody_ratio: 1.0, asked: Vec::new() }
+    }
+}
+
+impl Testbed for Counter {
+    fn about(&self) -> &DeviceInfo {
+        &self.about
+    }
+
+    fn setup(&mut self, _: &Setup) -> Result<SetupReport, DeviceError> {
+        Ok(SetupReport::default())
+    }
+
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Analytics(of) = task else { return Err(task.not_supported()) };
+        let mood = if (self.asked.len() / 3).is_multiple_of(2) { 1.0 } else { self.moody_ratio };
+        self.asked.push(of.clone());
+        let (received_ns, card_ns) = match of.help {
+            CardHelp::Rss => (100.0, 20.0),
+            CardHelp::Steer => (60.0, 20.0),
+            CardHelp::Dma => (0.0, 300.0),
+        };
+        let tuple_ns = mood * (50.0 + received_ns);
+        let worked_ns = (TUPLES as f64 * tuple_ns) as u64;
+        let busiest_ns = worked_ns * 6 / 10;
+        let step = |(name, tuple_ns): (&str, f64)| WorkStepTime { name: name.into(), tuple_ns };
+        Ok(Observation::Analytics(AnalyticsObservation {
+            tuples: TUPLES,
+            frames: 300,
+            windows: 9,
+            wrong: self.wrong,
+            slides_ns: vec![busiest_ns, 9 * busiest_ns, busiest_ns],
+            worked_ns: vec![worked_ns, 9 * worked_ns, worked_ns],
+            steps: [("receive", received_ns), ("operator", 50.0)].map(step).into(),
+            card_ns,
+            results_ns: vec![(tuple_ns * 1e3) as u64; 3],
+        }))
+    }
+}
+
+fn measured(device: &mut Counter) -> MeasuredModel {
+    let set = ["workers=2", "keys=1000", "zipf=1", "payload=0", "batch=45"];
+    measure(device, "analytics-offload", GridName::Reduced, &set, Some(6)).unwrap()
+}
+
+fn finding(measured: &MeasuredModel, id: &str) -> Option<(String, f64)> {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == format!("box-{id}"))?;
+    Some((format!("{} {}", found.sentence, found.implication), found.value.value))
+}
+
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn workers_are_faster_with_a_card_that_receives_and_its_work_is_told() {
+    let measured = measured(&mut Counter::new());
+    let summary = measured.summary();
+    assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
+    let (words, value) = finding(&measured, "dma-1000-1-0-45-gain").unwrap();
+    assert!(near(value, 3.0), "{value}");
+    let wanted = "With dma a worker's core of box is 3.00 times as fast as with rss: 20.0 M \
+                  tuples/s instead of 6.67 M (2 workers, 1,000 keys, Zipf 1, payload 0 B, batches \
+                  of 45). Let the card do it";
+    assert!(words.starts_with(wanted), "{words}");
+    let (words, value) = finding(&measured, "steer-1000-1-0-45-gain").unwrap();
+    assert!(near(value, 36.363_636) && words.contains("36.4 % faster than with rss"), "{words}");
+    let (words, value) = finding(&measured, "dma-1000-1-0-45-price").unwrap();
+    assert!(near(value, 15.0), "{value}");
+    assert!(words.contains("15.0 times as long on a tuple as with rss"), "{words}");
+    assert!(words.ends_with("on a card with processors of its own."), "280 ns for 100: {words}");
+    assert!(finding(&measured, "steer-1000-1-0-45-price").is_none());
+    let (words, value) = finding(&measured, "dma-1000-1-0-45-result").unwrap();
+    assert!(near(value, 200.0 / 3.0), "{value}");
+    assert!(words.contains("66.7 % less time than with rss: 50.0 us instead of 150 us"), "{words}");
+    let tables = &summary.experiments[0].tables;
+    let place = [("mode", "dma")];
+    assert_eq!(cell_at(&tables[0], &place, "times rss"), "3.00 (3.00 to 3.00)");
+    assert_eq!(cell_at(&tables[0], &place, "card's work in software"), "300 ns");
+    assert_eq!(cell_at(&tables[0], &place, "tuples/s of all workers"), "33.3 M");
+    assert_eq!(cell_at(&tables[0], &place, "busiest core's work, times the mean"), "1.20");
+    assert_eq!(cell_at(&tables[1], &place, "operator"), "50.0 ns");
+    let ids: Vec<&str> =
+        summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(ids, ["gain", "steps"].map(|id| format!("analytics-offload-{id}")));
+}
+
+#[test]
+fn what_the_repeats_do_not_show_is_no_finding() {
+    let mut device = Counter::new();
+    let mut measured = measured(&mut device);
+    let is_of = |sample: &&mut Sample| sample.point["mode"].to_string() == "dma";
+    for sample in measured.samples.iter_mut().filter(is_of) {
+        let factor = if sample.repeat.is_multiple_of(2) { 0.05 } else { 20.0 };
+        sample.metrics.values_mut().for_each(|metric| metric.value *= factor);
+    }
+    for what in ["gain", "price", "result"] {
+        assert!(finding(&measured, &format!("dma-1000-1-0-45-{what}")).is_none(), "{what}");
+    }
+}
+
+#[test]
+fn wrong_windows_invalidate_a_trial() {
+    let mut device = Counter::new();
+    device.wrong = 2;
+    let measured = measured(&mut device);
+    let is_failed = |sample: &Sample| match &sample.outcome {
+        Outcome::Failed { reason, .. } => reason == "2 of 9 windows differ from a plain count",
+        _ => false,
+    };
+    assert!(!measured.samples.is_empty() && measured.samples.iter().all(is_failed));
+    assert!(measured.summary().findings.is_empty());
+}
+
+#[test]
+fn a_device_without_workers_lacks_the_experiment() {
+    let mut device = Counter::new();
+    device.about.counting.clear();
+    let measured = measured(&mut device);
+    let lack = Outcome::NotSupported { capability: "analytics".into() };
+    assert!(measured.samples.iter().map(|sample| &sample.outcome).eq([&lack]));
+}
+
+#[test]
+fn all_modes_of_a_place_are_measured_one_behind_the_other() {
+    let mut device = Counter::new();
+    measured(&mut device);
+    for place in device.asked.chunks(3) {
+        let mut helps: Vec<&str> =
+            place.iter().map(|of| super::trials::MODES[of.help as usize].0).collect();
+        helps.sort_unstable();
+        assert_eq!(helps, ["dma", "rss", "steer"]);
+    }
+}
+
+#[test]
+fn a_sweep_out_of_range_is_refused_with_what_would_be_right() {
+    let refused = |change: fn(&mut CountingSweep)| {
+        let values = |text: &str| Values::parse(text).unwrap();
+        let mut sweep = CountingSweep {
+            mode: values("rss"),
+            workers: values("2"),
+            keys: values("100"),
+            zipf: values("0.99"),
+            payload: values("0"),
+            batch: values("45"),
+        };
+        assert_eq!(places(&sweep).unwrap().len(), 1);
+        change(&mut sweep);
+        places(&sweep).unwrap_err().to_string()
+    };
+    let mode = refused(|of| of.mode = Values::parse("kernel").unwrap());
+    assert!(mode.contains("mode = kernel: use one of rss, steer, dma"), "{mode}");
+    let workers = refused(|of| of.workers = Values::parse("17").unwrap());
+    assert!(workers.contains("workers = 17: use 1 to 16"), "{workers}");
+    let batch = refused(|of| of.batch = Values::parse("46").unwrap());
+    assert!(batch.contains("batch = 46: use 1 to 45"), "{batch}");
+    let payload = refused(|of| of.payload = Values::parse("1025").unwrap());
+    assert!(payload.contains("payload = 1025: use 0 to 1024"), "{payload}");
+}
