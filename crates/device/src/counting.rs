@@ -71,7 +71,7 @@ pub struct AnalyticsObservation {
     /// Time on the CPU of all workers' cores together for the same slides, nanoseconds.
     pub worked_ns: Vec<u64>,
     /// Where the time of a tuple goes on the workers' cores: `receive`, `demultiplex`, `hand_over`,
-    /// `acknowledge`, `operator` and `rest`, which no step has.
+    /// `acknowledge`, `operator`, and `rest` of the receiving side.
     pub steps: Vec<WorkStepTime>,
     /// Time that the card's own work takes for a tuple where a core does it, nanoseconds.
     pub card_ns: f64,

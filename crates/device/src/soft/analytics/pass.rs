@@ -59,6 +59,8 @@ const GREETINGS: usize = 8;
 pub(super) struct Slide {
     /// By core: time on its CPU as receiver and as worker, nanoseconds.
     pub(super) cores_ns: Vec<u64>,
+    /// Of all cores: time as receivers, nanoseconds.
+    pub(super) received_ns: u64,
     /// Time of the card's own work, nanoseconds.
     pub(super) card_ns: u64,
     /// From the first frame that says that the slide has ended to the result of its window, where
@@ -84,7 +86,9 @@ pub(super) struct StagedWorkers {
     pub(super) windows: u64,
     pub(super) wrong: u64,
     pub(super) frames: u64,
-    pub(super) steps: Arc<StepTotals>,
+    /// Steps of the receiving sides, and of the workers.
+    pub(super) receiving: Arc<StepTotals>,
+    pub(super) working: Arc<StepTotals>,
     results: Arc<Results>,
     gate: Arc<Gate>,
     /// Before the engine, which waits for its workers when it goes.
@@ -111,13 +115,14 @@ impl StagedWorkers {
         let windows = Windows::new(LENGTH_NS, SLIDE_NS).map_err(broken)?;
         let query = Query { stream: 0, windows, top: TOP };
         let results: Arc<Results> = Arc::default();
-        let (gate, steps) = (Gate::new(workers), Arc::new(StepTotals::default()));
+        let gate = Gate::new(workers);
+        let (receiving, working): (Arc<StepTotals>, Arc<StepTotals>) = Default::default();
         let emitted = Arc::clone(&results);
         let emit = Box::new(move |WindowResult { window, top }| {
             let mut emitted = emitted.lock().unwrap_or_else(PoisonError::into_inner);
             emitted.insert(window, (top, Instant::now()));
         });
-        let (worker_gate, worker_steps) = (Arc::clone(&gate), Arc::clone(&steps));
+        let (worker_gate, worker_steps) = (Arc::clone(&gate), Arc::clone(&working));
         let observers = Box::new(move |place| {
             Box::new(GatedWorker::new(&worker_gate, place, &worker_steps)) as Box<dyn StepObserver>
         });
@@ -141,7 +146,7 @@ impl StagedWorkers {
             CardHelp::Rss | CardHelp::Steer => {
                 let engine = JobEngine::start(options, emit, observers).map_err(broken)?;
                 let shape = (workers, of.help == CardHelp::Steer);
-                let step_clock = |_| Box::new(StepClock::new(Arc::clone(&steps))) as _;
+                let step_clock = |_| Box::new(StepClock::new(Arc::clone(&receiving))) as _;
                 let made = HostReception::new(&engine, RECEIVER, shape, receiver, &step_clock);
                 let mut host = made.map_err(broken)?;
                 let services = std::mem::take(&mut host.services);
@@ -169,7 +174,8 @@ impl StagedWorkers {
             windows: 0,
             wrong: 0,
             frames: 0,
-            steps,
+            receiving,
+            working,
             results,
             gate,
             _open_at_end: open_at_end,
@@ -268,6 +274,7 @@ impl StagedWorkers {
                 return Err(broken(format!("{kept} of {count} frames came to the cores")));
             }
             let received_ns = self.receive()?;
+            slide.received_ns += received_ns.iter().sum::<u64>();
             slide.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
             self.hosts.iter().for_each(|host| host.pass());
         }

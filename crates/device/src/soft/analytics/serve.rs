@@ -57,18 +57,16 @@ pub(in crate::soft) fn count(
     let tuples = TUPLES * PASSES;
     let timed = (staged.made() - made_before) as f64;
     let frames = staged.frames;
-    let mut steps: Vec<WorkStepTime> = WorkStep::ALL
-        .into_iter()
-        .zip(steps_ns(&staged).into_iter().zip(before))
-        .map(|(step, (now, before))| WorkStepTime {
-            name: step.name().to_owned(),
-            tuple_ns: (now - before) as f64 / timed,
-        })
-        .collect();
+    let after = steps_ns(&staged);
     let worked_ns: Vec<u64> = measured.iter().map(|slide| slide.cores_ns.iter().sum()).collect();
-    let all: f64 = worked_ns.iter().sum::<u64>() as f64 / timed;
-    let in_steps: f64 = steps.iter().map(|step| step.tuple_ns).sum();
-    steps.push(WorkStepTime { name: "rest".to_owned(), tuple_ns: (all - in_steps).max(0.0) });
+    let received_ns: u64 = measured.iter().map(|slide| slide.received_ns).sum();
+    let times = Times {
+        receiving_ns: std::array::from_fn(|step| after.0[step] - before.0[step]),
+        taking_ns: after.1 - before.1,
+        received_ns,
+        counted_ns: worked_ns.iter().sum::<u64>() - received_ns,
+    };
+    let steps = times.by_step(timed);
     let ended = slides(0, RESULT_SLIDES, || staged.slide(true))?;
     let mut results_ns: Vec<u64> = ended.iter().filter_map(|slide| slide.result_ns).collect();
     results_ns.sort_unstable();
@@ -123,9 +121,45 @@ fn slides(
     Ok(all)
 }
 
-/// Time of all steps so far.
-fn steps_ns(staged: &StagedWorkers) -> [u64; WorkStep::ALL.len()] {
-    WorkStep::ALL.map(|step| staged.steps.of(step).0)
+/// Time of all steps of the receiving sides so far, and that in which workers took tuples.
+fn steps_ns(staged: &StagedWorkers) -> ([u64; WorkStep::ALL.len()], u64) {
+    let receiving = WorkStep::ALL.map(|step| staged.receiving.of(step).0);
+    (receiving, staged.working.of(WorkStep::HandOver).0)
+}
+
+/// Where the time of some slides is, nanoseconds.
+struct Times {
+    /// By step of the receiving sides.
+    receiving_ns: [u64; WorkStep::ALL.len()],
+    /// Workers took tuples.
+    taking_ns: u64,
+    /// All of the receiving sides.
+    received_ns: u64,
+    /// All of the workers.
+    counted_ns: u64,
+}
+
+impl Times {
+    /// The steps of so many tuples. A worker filters, counts and ranks where it does not take
+    /// tuples.
+    fn by_step(&self, tuples: f64) -> Vec<WorkStepTime> {
+        let of = |step: WorkStep| {
+            let receiving_ns = self.receiving_ns[step as usize];
+            let ns = match step {
+                WorkStep::HandOver => receiving_ns + self.taking_ns,
+                WorkStep::Operator => self.counted_ns.saturating_sub(self.taking_ns),
+                WorkStep::Receive | WorkStep::Demultiplex | WorkStep::Acknowledge => receiving_ns,
+            };
+            (step.name(), ns)
+        };
+        let in_steps: u64 = self.receiving_ns.iter().sum();
+        let rest = ("rest", self.received_ns.saturating_sub(in_steps));
+        let time = |(name, ns): (&str, u64)| WorkStepTime {
+            name: name.to_owned(),
+            tuple_ns: ns as f64 / tuples,
+        };
+        WorkStep::ALL.into_iter().map(of).chain([rest]).map(time).collect()
+    }
 }
 
 fn median(mut all: Vec<u64>) -> u64 {

@@ -74,8 +74,8 @@ fn steps(results: &Results<'_>) -> ReportTable {
         rows.push([place(cell), rest.into()].concat());
     }
     let names = STEPS.map(|(_, name)| name);
-    let title = "Time of a tuple on the workers' cores by step. Rest: of no step, as the threads' \
-                 own loops";
+    let title = "Time of a tuple on the workers' cores by step. Rest: turns of the receiving side, \
+                 of no step";
     let id = figure_id(results, "step-times");
     results_from(names[0], table(&id, title, &[&PLACES[..], &names].concat(), rows))
 }

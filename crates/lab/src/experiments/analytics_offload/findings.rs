@@ -9,7 +9,7 @@ use super::metrics::{CARD, CORE_RATE, RESULT, TUPLE};
 use super::trials::PLAIN;
 use crate::cells::{Cell, paired};
 use crate::findings::number::{FAST, LONG, Number, comparison};
-use crate::findings::{RatioVerdict, follows, told, verdict};
+use crate::findings::{NO_COST, RatioVerdict, follows, told, verdict};
 use crate::summary::Results;
 use crate::words;
 
@@ -73,8 +73,9 @@ fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Fin
     let [with, without] = [cell, plain].map(|cell| cell.estimate(CARD));
     let [took, took_plain] = [cell, plain].map(|cell| cell.estimate(TUPLE));
     let (with, without) = (with?.median, without?.median);
-    let saved_ns = took_plain?.median - took?.median;
-    if saved_ns <= 0.0 {
+    let plain_ns = took_plain?.median;
+    let saved_ns = plain_ns - took?.median;
+    if saved_ns <= 0.0 || with - without < NO_COST * plain_ns {
         return None;
     }
     let number = Number::new(&more, "1");

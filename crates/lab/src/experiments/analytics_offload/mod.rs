@@ -19,8 +19,9 @@ use crate::runner::json;
 /// Slides that are counted beside the measured ones, and those that are measured at least.
 const WARM_SLIDES: f64 = 9.0;
 const SLIDES_MIN: f64 = 3.0;
-/// Making, taking, counting and checking a slide of single tuples, seconds.
-const SLIDE_S: f64 = 0.09;
+/// Making, taking, counting and checking a slide, seconds, and that more of single tuples.
+const SLIDE_S: f64 = 0.025;
+const SINGLES_S: f64 = 0.05;
 
 /// The experiment.
 pub(crate) struct AnalyticsOffload;
@@ -41,7 +42,8 @@ impl Experiment for AnalyticsOffload {
     fn task_s(&self, task: &Task) -> Option<f64> {
         let Task::Analytics(of) = task else { return None };
         let measured_s = (of.duration_ns + of.warmup_ns) as f64 / 1e9;
-        Some(WARM_SLIDES * SLIDE_S + measured_s.max(SLIDES_MIN * SLIDE_S))
+        let slide_s = SLIDE_S + SINGLES_S / f64::from(of.workload.batch.max(1));
+        Some(WARM_SLIDES * slide_s + measured_s.max(SLIDES_MIN * slide_s))
     }
 
     fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {

@@ -82,10 +82,11 @@ fn memory(results: &Results<'_>, cell: &Cell<'_>, copies: &Cell<'_>) -> Option<F
     let [with, without] = [cell, copies].map(|cell| cell.estimate(MEMORY));
     let (number, words) = comparison(&ratio, MUCH);
     let sentence = format!(
-        "The largest of {} engines of {} takes {} of memory if {} are divided: {words} the {} of a \
-         copy{}.",
+        "The largest of {} engines of {} ({}) takes {} of memory if {} are divided: {words} the {} \
+         of a copy{}.",
         words::whole(cell.number("cores").unwrap_or(0.0)),
         cell.device,
+        engine_words(cell),
         words::bytes(with?.median),
         rules_words(cell),
         words::bytes(without?.median),
