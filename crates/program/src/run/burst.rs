@@ -1,5 +1,6 @@
 //! The packets of a burst on their way: lanes, stores and masks.
 
+use super::packets::{OnePacket, PacketMask, Packets};
 use super::plan::{Hashed, Part, Plan, Source, Target, Wide};
 use crate::limits::MIRROR_SLOTS;
 use crate::outcome::{Fate, Lost};
@@ -50,8 +51,6 @@ pub(super) struct Burst {
     pub handed: u64,
     /// Packets that jumped to a join of the main part, or of the action that runs.
     pub waiting: Vec<u64>,
-    /// The same, while packets go through one by one.
-    pub waited: Vec<u64>,
     pub action_waiting: Vec<u64>,
 }
 
@@ -85,7 +84,7 @@ fn eight(bytes: &[u8], at: usize) -> u64 {
 
 impl Burst {
     pub(super) fn new(plan: &Plan) -> Burst {
-        let joins = plan.actions.iter().map(|line| line.joins).max().unwrap_or(0);
+        let joins = plan.actions.iter().map(|line| line.joins.len()).max().unwrap_or(0);
         Burst {
             lanes: vec![[0; BURST]; plan.lanes],
             store: vec![0; plan.store * BURST],
@@ -105,8 +104,7 @@ impl Burst {
             filled: 0,
             handed: 0,
             fates: [Fate::Dropped(Lost::Told); BURST],
-            waiting: vec![0; plan.apply.joins],
-            waited: vec![0; plan.apply.joins],
+            waiting: vec![0; plan.apply.joins.len()],
             action_waiting: vec![0; joins],
         }
     }
@@ -119,25 +117,30 @@ impl Burst {
 
     /// Makes ready for these packets, which come for the first time or come round again.
     pub(super) fn begin(&mut self, plan: &Plan, packets: u64, is_first: bool) {
+        match OnePacket::of(packets) {
+            Some(one) => self.begin_for(plan, one, is_first),
+            None => self.begin_for(plan, PacketMask(packets), is_first),
+        }
+    }
+
+    #[inline(always)]
+    fn begin_for<P: Packets>(&mut self, plan: &Plan, packets: P, is_first: bool) {
         if is_first {
-            self.handed = 0;
-            (self.hit, self.ran, self.entry) = (0, [NO_ACTION; BURST], [0; BURST]);
-            self.lanes[..plan.metadata_lanes].iter_mut().for_each(|lane| *lane = [0; BURST]);
-            for i in bits(packets) {
-                self.store_of(i)[..plan.zeroed].fill(0);
-            }
+            (self.handed, self.hit) = (0, 0);
+            packets.reset(&mut self.ran, NO_ACTION);
+            packets.reset(&mut self.entry, 0);
+            self.lanes[..plan.metadata_lanes].iter_mut().for_each(|lane| packets.reset(lane, 0));
+            packets.each(|i| self.store_of(i)[..plan.zeroed].fill(0));
         } else {
-            for i in bits(packets) {
-                self.store_of(i)[..plan.headers_len].fill(0);
-            }
+            packets.each(|i| self.store_of(i)[..plan.headers_len].fill(0));
         }
         self.valid.fill(0);
         for (lens, head) in self.lens.iter_mut().zip(&plan.headers) {
             if head.len != head.len_max {
-                *lens = [head.len as u16; BURST];
+                packets.reset(lens, head.len as u16);
             }
         }
-        self.cursor = [0; BURST];
+        packets.reset(&mut self.cursor, 0);
         self.emits.clear();
         if self.mirrored != 0 {
             self.sessions = [[0; MIRROR_SLOTS as usize]; BURST];

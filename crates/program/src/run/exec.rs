@@ -1,10 +1,11 @@
-//! Instructions, each over the packets of a burst.
+//! Instructions, and the way of a burst through them.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use niclab_nic::memory::{Desc, Region};
 
-use super::burst::{BURST, Burst, LaneValues, NO_ACTION, bits, copy_header, each_of};
+use super::burst::{Burst, NO_ACTION, bits, copy_header, each_of};
+use super::packets::{OnePacket, PacketMask, Packets};
 use super::plan::{Look, Op, Part, Plan, Source, Summed, When, Wide};
 use super::state::{Counts, State};
 use super::tables::{Reading, Tables};
@@ -38,6 +39,10 @@ impl Run<'_> {
     /// Carries out the main part for the packets of a mask.
     pub(super) fn apply(&mut self, packets: u64) {
         let plan = self.plan;
+        if let Some(one) = OnePacket::of(packets) {
+            self.single(one, 0..plan.apply.ops.len());
+            return;
+        }
         let (mut active, mut at) = (packets, 0);
         for &(first, last) in &plan.alone {
             active = self.ops(at..first, active);
@@ -55,7 +60,7 @@ impl Run<'_> {
                 Op::Join(join) => active |= std::mem::take(&mut self.burst.waiting[*join]),
                 _ if active == 0 => {}
                 Op::Jump(when, join) => {
-                    let taken = self.which(when, active);
+                    let taken = self.which(when, PacketMask(active));
                     self.burst.waiting[*join] |= taken;
                     active &= !taken;
                 }
@@ -64,7 +69,7 @@ impl Run<'_> {
                     active &= !self.burst.ended;
                 }
                 op => {
-                    self.op(op, active);
+                    self.op(op, PacketMask(active));
                     active &= !self.burst.ended;
                 }
             }
@@ -72,46 +77,32 @@ impl Run<'_> {
         active
     }
 
-    /// Carries out instructions packet by packet.
+    /// Carries out instructions packet by packet; the packets that are there behind them.
     fn alone(&mut self, first: usize, last: usize, active: u64) -> u64 {
-        let plan = self.plan;
-        let joins = || {
-            plan.apply.ops[first..=last].iter().filter_map(|op| match op {
-                Op::Join(join) => Some(*join),
-                _ => None,
-            })
-        };
-        let waiting: u64 = joins().map(|join| self.burst.waiting[join]).fold(0, |all, of| all | of);
-        if (active | waiting).count_ones() < 2 {
-            return self.ops(first..last + 1, active);
-        }
-        for join in joins() {
-            self.burst.waited[join] = std::mem::take(&mut self.burst.waiting[join]);
-        }
+        let joins = &self.plan.apply.joins;
+        // Joins are in the order of their places.
+        let joins =
+            joins.partition_point(|at| *at < first)..joins.partition_point(|at| *at <= last);
+        let waiting = &self.burst.waiting[joins.clone()];
+        let packets = waiting.iter().fold(active, |all, of| all | of);
         let mut through = 0;
-        for packet in bits(active | waiting) {
-            let one = 1 << packet;
-            for join in joins() {
-                self.burst.waiting[join] = self.burst.waited[join] & one;
-            }
-            through |= self.ops(first..last + 1, active & one);
+        for packet in bits(packets) {
+            let has = |join: &usize| self.burst.waiting[*join] >> packet & 1 == 1;
+            let begin = joins.clone().find(has).map_or(first, |join| self.plan.apply.joins[join]);
+            let is_there = self.single(OnePacket::new(packet), begin..last + 1);
+            through |= u64::from(is_there) << packet;
         }
+        self.burst.waiting[joins].fill(0);
         through
     }
 
     /// Looks into a table and runs the actions.
     fn table(&mut self, table: usize, active: u64) {
         let plan = self.plan;
-        if let Look::Selector { group, key, member } = &plan.tables[table] {
-            for packet in bits(active) {
-                self.burst.gather(key, plan, packet, self.scratch);
-                let group = self.burst.one(*group, packet);
-                let picked = self.tables.pick(table, group, self.scratch, &self.reading);
-                self.burst.set(*member, packet, u64::from(picked));
-            }
-            return;
+        if let Look::Selector { .. } = &plan.tables[table] {
+            return bits(active).for_each(|packet| self.select(table, packet));
         }
-        self.tables.look(table, active, self.burst, plan, self.now_ns, &self.reading);
+        self.tables.look(table, PacketMask(active), self.burst, plan, self.now_ns, &self.reading);
         let mut left = active;
         while left != 0 {
             let action = self.burst.ran[left.trailing_zeros() as usize];
@@ -127,6 +118,16 @@ impl Run<'_> {
         }
     }
 
+    /// Has a selector pick a member for a packet.
+    pub(super) fn select(&mut self, table: usize, packet: usize) {
+        let plan = self.plan;
+        let Look::Selector { group, key, member } = &plan.tables[table] else { return };
+        self.burst.gather(key, plan, packet, self.scratch);
+        let group = self.burst.one(*group, packet);
+        let picked = self.tables.pick(table, group, self.scratch, &self.reading);
+        self.burst.set(*member, packet, u64::from(picked));
+    }
+
     fn action(&mut self, table: usize, action: usize, packets: u64) {
         let plan = self.plan;
         let mut active = packets;
@@ -135,48 +136,49 @@ impl Run<'_> {
                 Op::Join(join) => active |= std::mem::take(&mut self.burst.action_waiting[*join]),
                 _ if active == 0 => {}
                 Op::Jump(when, join) => {
-                    let taken = self.which(when, active);
+                    let taken = self.which(when, PacketMask(active));
                     self.burst.action_waiting[*join] |= taken;
                     active &= !taken;
                 }
                 Op::Return => active = 0,
-                Op::Learn { action, arguments, timeout } => {
-                    for packet in bits(active) {
-                        let timeout = self.burst.one(*timeout, packet);
-                        let burst = &mut *self.burst;
-                        self.tables.learn(
-                            table,
-                            packet,
-                            *action,
-                            arguments,
-                            timeout,
-                            self.now_ns,
-                            burst,
-                        );
-                    }
+                Op::Learn { .. } | Op::Rearm(_) | Op::Forget => {
+                    bits(active).for_each(|packet| self.learner(table, op, packet));
                 }
-                Op::Rearm(timeout) => {
-                    for packet in bits(active) {
-                        let timeout = timeout.map(|timeout| self.burst.one(timeout, packet));
-                        self.tables.rearm(table, packet, timeout, self.now_ns);
-                    }
-                }
-                Op::Forget => bits(active).for_each(|packet| self.tables.forget(table, packet)),
                 op => {
-                    self.op(op, active);
+                    self.op(op, PacketMask(active));
                     active &= !self.burst.ended;
                 }
             }
         }
     }
 
+    /// An instruction of an action that changes the learner which runs it.
+    pub(super) fn learner(&mut self, table: usize, op: &Op, packet: usize) {
+        let (burst, now_ns) = (&*self.burst, self.now_ns);
+        match op {
+            Op::Learn { action, arguments, timeout } => {
+                let timeout = burst.one(*timeout, packet);
+                self.tables.learn(table, packet, *action, arguments, timeout, now_ns, burst);
+            }
+            Op::Rearm(timeout) => {
+                let timeout = timeout.map(|timeout| burst.one(timeout, packet));
+                self.tables.rearm(table, packet, timeout, now_ns);
+            }
+            Op::Forget => self.tables.forget(table, packet),
+            _ => {}
+        }
+    }
+
     /// Which packets a jump takes.
-    fn which(&self, when: &When, active: u64) -> u64 {
+    #[inline]
+    pub(super) fn which<P: Packets>(&self, when: &When, packets: P) -> u64 {
         let ran = |action: usize| {
-            let is_it = |i: &usize| usize::from(self.burst.ran[*i]) == action;
-            bits(active).filter(is_it).fold(0, |mask, i| mask | 1 << i)
+            let mut mask = 0;
+            let is_it = |i: usize| usize::from(self.burst.ran[i]) == action;
+            packets.each(|i| mask |= u64::from(is_it(i)) << i);
+            mask
         };
-        active
+        packets.mask()
             & match when {
                 When::Always => u64::MAX,
                 When::Valid(header) => self.burst.valid[*header],
@@ -186,12 +188,12 @@ impl Run<'_> {
                 When::Ran(action) => ran(*action),
                 When::RanOther(action) => !ran(*action),
                 When::Compare(order, a, b) => {
-                    let (a, b) = (self.burst.load(*a, active), self.burst.load(*b, active));
+                    let (a, b) = (packets.load(self.burst, *a), packets.load(self.burst, *b));
                     match order {
-                        Order::Equal => compare(&a, &b, |a, b| a == b),
-                        Order::Different => compare(&a, &b, |a, b| a != b),
-                        Order::Less => compare(&a, &b, |a, b| a < b),
-                        Order::Greater => compare(&a, &b, |a, b| a > b),
+                        Order::Equal => packets.compare(&a, &b, |a, b| a == b),
+                        Order::Different => packets.compare(&a, &b, |a, b| a != b),
+                        Order::Less => packets.compare(&a, &b, |a, b| a < b),
+                        Order::Greater => packets.compare(&a, &b, |a, b| a > b),
                     }
                 }
             }
@@ -204,40 +206,45 @@ impl Run<'_> {
     }
 
     /// An instruction of the main part or of an action.
-    fn op(&mut self, op: &Op, active: u64) {
+    #[inline]
+    pub(super) fn op<P: Packets>(&mut self, op: &Op, packets: P) {
+        let active = packets.mask();
         match op {
             Op::Move(to, from) => {
-                let values = self.burst.load(*from, active);
-                self.burst.save(*to, active, &values);
+                let numbers = packets.load(self.burst, *from);
+                packets.save(self.burst, *to, &numbers);
             }
             Op::Alu(alu, to, from) => {
                 let source = match *to {
                     super::plan::Target::Lane(lane, _) => Source::Lane(lane),
                     super::plan::Target::Bytes { at, len } => Source::Bytes { at, len },
                 };
-                let (a, b) = (self.burst.load(source, active), self.burst.load(*from, active));
-                self.burst.save(*to, active, &calculate(*alu, &a, &b));
+                let (a, b) = (packets.load(self.burst, source), packets.load(self.burst, *from));
+                packets.save(self.burst, *to, &calculate::<P>(*alu, &a, &b));
             }
-            Op::Extract { .. } | Op::Lookahead(_) => self.extract(op, active),
+            Op::Extract { .. } | Op::Lookahead(_) => self.extract(op, packets),
             Op::Emit(header) => {
-                let packets = active & self.burst.valid[*header];
+                let emitting = active & self.burst.valid[*header];
                 match self.burst.emits.last_mut() {
                     // As when packets come one by one.
-                    Some((last, of)) if last == header && *of & packets == 0 => *of |= packets,
-                    _ => self.burst.emits.push((*header, packets)),
+                    Some((last, of)) if last == header && *of & emitting == 0 => *of |= emitting,
+                    _ => self.burst.emits.push((*header, emitting)),
                 }
             }
             Op::Validate(header) => self.burst.valid[*header] |= active,
             Op::Invalidate(header) => self.burst.valid[*header] &= !active,
-            Op::Rx(to) if self.pass == 0 => self.burst.save(*to, active, &[self.port; BURST]),
+            Op::Rx(to) if self.pass == 0 => {
+                let ports = packets.load(self.burst, Source::Value(self.port));
+                packets.save(self.burst, *to, &ports);
+            }
             Op::Rx(_) => {}
             Op::Tx(port) => {
-                let ports = self.burst.load(*port, active);
-                self.end(active, |i| Fate::Port(ports[i]));
+                let ports = packets.load(self.burst, *port);
+                self.end(active, |i| Fate::Port(P::number(&ports, i)));
             }
             Op::Steer(queue) => {
-                let queues = self.burst.load(*queue, active);
-                self.end(active, |i| Fate::Queue(queues[i]));
+                let queues = packets.load(self.burst, *queue);
+                self.end(active, |i| Fate::Queue(P::number(&queues, i)));
             }
             Op::Reply => {
                 self.burst.replied |= active;
@@ -245,20 +252,20 @@ impl Run<'_> {
             }
             Op::Drop => self.end(active, |_| Fate::Dropped(Lost::Told)),
             Op::MoveWide(to, from) => {
-                bits(active).for_each(|i| self.burst.copy(*to, *from, i));
+                packets.each(|i| self.burst.copy(*to, *from, i));
             }
             Op::Set { at, len, value } => {
-                bits(active).for_each(|i| self.burst.set_wide(*at, *len, i, *value));
+                packets.each(|i| self.burst.set_wide(*at, *len, i, *value));
             }
             Op::Fill { header, parts } => {
-                bits(active).for_each(|i| self.fill(parts, i));
+                packets.each(|i| self.fill(parts, i));
                 self.burst.valid[*header] |= active;
             }
             Op::ChecksumAdd { at, summand } => {
-                self.checksum(*at, *summand, active, false);
+                self.checksum(*at, *summand, packets, false);
             }
             Op::ChecksumSub { at, summand } => {
-                self.checksum(*at, *summand, active, true);
+                self.checksum(*at, *summand, packets, true);
             }
             op => self.rare(op, active),
         }
@@ -281,10 +288,11 @@ impl Run<'_> {
                 }
             }
             Op::Recirculate => self.burst.again |= active,
-            Op::RecircId(to) => self.burst.save(*to, active, &[self.pass; BURST]),
+            Op::RecircId(to) => {
+                bits(active).for_each(|i| self.burst.set(*to, i, self.pass));
+            }
             Op::EntryId(to) => {
-                let entries = self.burst.entry;
-                self.burst.save(*to, active, &entries);
+                bits(active).for_each(|i| self.burst.set(*to, i, self.burst.entry[i]));
             }
             Op::RegisterRead { .. }
             | Op::RegisterWrite { .. }
@@ -382,7 +390,8 @@ impl Run<'_> {
         }
     }
 
-    fn extract(&mut self, op: &Op, active: u64) {
+    #[inline]
+    fn extract<P: Packets>(&mut self, op: &Op, packets: P) {
         let (header, more, is_taken) = match op {
             Op::Extract { header, more } => (*header, *more, true),
             Op::Lookahead(header) => (*header, None, false),
@@ -390,7 +399,7 @@ impl Run<'_> {
         };
         let head = self.plan.headers[header];
         let mut short = 0;
-        each_of(active, |i| {
+        packets.each(|i| {
             let more = more.map_or(0, |more| self.burst.one(more, i));
             let len = head.len.saturating_add(more as usize);
             let cursor = usize::from(self.burst.cursor[i]);
@@ -409,7 +418,7 @@ impl Run<'_> {
                 self.burst.cursor[i] = (cursor + len) as u16;
             }
         });
-        self.burst.valid[header] |= active & !short;
+        self.burst.valid[header] |= packets.mask() & !short;
         if short != 0 {
             self.end(short, |_| Fate::Dropped(Lost::Short));
         }
@@ -431,19 +440,21 @@ impl Run<'_> {
     }
 
     /// As the definition's `checksum`.
-    fn checksum(&mut self, at: usize, summand: Summed, active: u64, take: bool) {
+    #[inline]
+    fn checksum<P: Packets>(&mut self, at: usize, summand: Summed, packets: P, take: bool) {
         if let Summed::Bytes { at: from, len: len @ ..=8 } = summand {
-            let numbers = self.burst.load(Source::Bytes { at: from, len }, active);
+            let numbers = packets.load(self.burst, Source::Bytes { at: from, len });
             let count = len.div_ceil(2) as u64;
-            return each_of(active, |i| {
+            return packets.each(|i| {
+                let number = P::number(&numbers, i);
                 // The last of an odd number of bytes has a zero behind it.
-                let number = if len % 2 == 1 { numbers[i] << 8 } else { numbers[i] };
+                let number = if len % 2 == 1 { number << 8 } else { number };
                 let word = |shift: u32| number >> shift & 0xffff;
                 let sum = word(0) + word(16) + word(32) + word(48);
                 add(self.burst.store_of(i), at, if take { 0xffff * count - sum } else { sum });
             });
         }
-        each_of(active, |i| {
+        packets.each(|i| {
             let (from, len) = match summand {
                 Summed::Bytes { at, len } => (at, len),
                 Summed::Header(header) => {
@@ -476,34 +487,16 @@ fn add(store: &mut [u8], at: usize, sum: u64) {
     *field = if checksum == 0 { 0xffff_u16 } else { checksum }.to_be_bytes();
 }
 
-/// For which packets numbers are so.
 #[inline(always)]
-fn compare(a: &LaneValues, b: &LaneValues, is_so: impl Fn(u64, u64) -> bool) -> u64 {
-    let mut mask = 0;
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        mask |= u64::from(is_so(*a, *b)) << i;
-    }
-    mask
-}
-
-#[inline(always)]
-fn each(a: &LaneValues, b: &LaneValues, of: impl Fn(u64, u64) -> u64) -> LaneValues {
-    let mut values = [0; BURST];
-    for ((value, a), b) in values.iter_mut().zip(a).zip(b) {
-        *value = of(*a, *b);
-    }
-    values
-}
-
-fn calculate(alu: Alu, a: &LaneValues, b: &LaneValues) -> LaneValues {
+fn calculate<P: Packets>(alu: Alu, a: &P::Numbers, b: &P::Numbers) -> P::Numbers {
     match alu {
-        Alu::Add => each(a, b, u64::wrapping_add),
-        Alu::Sub => each(a, b, u64::wrapping_sub),
-        Alu::And => each(a, b, |a, b| a & b),
-        Alu::Or => each(a, b, |a, b| a | b),
-        Alu::Xor => each(a, b, |a, b| a ^ b),
-        Alu::Shl => each(a, b, |a, b| if b < 64 { a << b } else { 0 }),
-        Alu::Shr => each(a, b, |a, b| if b < 64 { a >> b } else { 0 }),
+        Alu::Add => P::calculate(a, b, u64::wrapping_add),
+        Alu::Sub => P::calculate(a, b, u64::wrapping_sub),
+        Alu::And => P::calculate(a, b, |a, b| a & b),
+        Alu::Or => P::calculate(a, b, |a, b| a | b),
+        Alu::Xor => P::calculate(a, b, |a, b| a ^ b),
+        Alu::Shl => P::calculate(a, b, |a, b| if b < 64 { a << b } else { 0 }),
+        Alu::Shr => P::calculate(a, b, |a, b| if b < 64 { a >> b } else { 0 }),
     }
 }
 

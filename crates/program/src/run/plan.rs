@@ -7,6 +7,9 @@
 //! comes. Where the order of packets can be seen, in a register that is read and written, a part
 //! of the program is carried out packet by packet ([`Plan::alone`]).
 //!
+//! A packet that is alone, in such a part or in its burst, is carried through by `Run::single`: an
+//! instruction works on one number instead of whole lanes, and a jump goes to its join at once.
+//!
 //! Fields of metadata and arguments of at most 64 bits are *lanes*: a number for each packet of the
 //! burst, side by side. Headers, and wider fields, are bytes in a *store*, one for each packet.
 
@@ -250,8 +253,8 @@ pub(super) enum When {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub ops: Vec<Op>,
-    /// How many joins it has.
-    pub joins: usize,
+    /// Where each join is, in order.
+    pub joins: Vec<usize>,
 }
 
 /// A table, for the fast path.
@@ -529,13 +532,15 @@ impl Layout<'_> {
         joins.sort_unstable();
         joins.dedup();
         let mut ops = Vec::with_capacity(code.steps.len() + joins.len());
+        let mut places = Vec::with_capacity(joins.len());
         for (number, step) in code.steps.iter().enumerate() {
             if let Ok(join) = joins.binary_search(&number) {
+                places.push(ops.len());
                 ops.push(Op::Join(join));
             }
             ops.push(self.op(step, action, &joins));
         }
-        Line { ops, joins: joins.len() }
+        Line { ops, joins: places }
     }
 
     fn op(&self, step: &Instruction, action: Option<usize>, joins: &[usize]) -> Op {

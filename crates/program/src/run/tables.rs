@@ -7,7 +7,8 @@ use niclab_table::{Generation, Participant, Segments, VersionedValues, is_refere
 use super::burst::{BURST, Burst, LaneValues, NO_ACTION, bits, each_of};
 use super::keyed::Lookup;
 use super::learner::Learner;
-use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
+use super::packets::Packets;
+use super::plan::{Engine, Look, Piece, Plan, Wide};
 use super::record::{Does, HEAD, Records, Word};
 use crate::hash::crc32c;
 
@@ -79,22 +80,24 @@ impl Tables {
     }
 
     /// Looks packets up; what they found is in the burst then.
-    pub(super) fn look(
+    pub(super) fn look<P: Packets>(
         &mut self,
         table: usize,
-        active: u64,
+        packets: P,
         burst: &mut Burst,
         plan: &Plan,
         now_ns: u64,
         reading: &Reading<'_>,
     ) {
+        let active = packets.mask();
         let answers = match &plan.tables[table] {
             Look::Match { how: Engine::Nothing, .. } | Look::Selector { .. } => {
-                Answers { found: 0, words: [0; BURST] }
+                burst.hit &= !active;
+                return self.default(table, active, burst, plan, reading);
             }
-            Look::Match { key, how, .. } => self.find(table, key, *how, active, burst, reading),
+            Look::Match { key, how, .. } => self.find(table, key, *how, packets, burst, reading),
             Look::Learner { key, .. } => {
-                self.learned(table, key, active, burst, plan, now_ns);
+                self.learned(table, key, packets, burst, plan, now_ns);
                 let found = burst.hit & active;
                 self.default(table, active & !found, burst, plan, reading);
                 return;
@@ -129,18 +132,19 @@ impl Tables {
     }
 
     /// The entries that win for packets.
-    fn find(
+    fn find<P: Packets>(
         &mut self,
         table: usize,
         key: &[Piece],
         how: Engine,
-        active: u64,
+        packets: P,
         burst: &Burst,
         reading: &Reading<'_>,
     ) -> Answers {
+        let active = packets.mask();
         let reader = &mut self.readers[table];
         let words = reader.words();
-        let count = pack(&mut self.keys, words, key, active, burst);
+        let count = pack(&mut self.keys, words, key, packets, burst);
         let mut by_key = [0; BURST];
         let found = reader.find(&self.keys[..count * words], how, reading, &mut by_key);
         if active == u64::MAX {
@@ -154,19 +158,20 @@ impl Tables {
         answers
     }
 
-    fn learned(
+    fn learned<P: Packets>(
         &mut self,
         table: usize,
         key: &[Piece],
-        active: u64,
+        packets: P,
         burst: &mut Burst,
         plan: &Plan,
         now_ns: u64,
     ) {
+        let active = packets.mask();
         burst.hit &= !active;
         let Some(learner) = &mut self.learners[table] else { return };
         let words = learner.words();
-        pack(&mut self.keys, words, key, active, burst);
+        pack(&mut self.keys, words, key, packets, burst);
         for (at, i) in bits(active).enumerate() {
             let key = &self.keys[at * words..][..words];
             if let Some((entry, action)) = learner.look(i, key, now_ns) {
@@ -285,22 +290,25 @@ fn give(to: Wide, i: usize, burst: &mut Burst, word: impl Fn(usize) -> u64) {
 
 /// Packs the keys of the packets of a mask, one behind the other; how many there are.
 #[inline(always)]
-fn pack(keys: &mut [u64], words: usize, pieces: &[Piece], active: u64, burst: &Burst) -> usize {
-    let count = active.count_ones() as usize;
+fn pack<P: Packets>(
+    keys: &mut [u64],
+    words: usize,
+    pieces: &[Piece],
+    packets: P,
+    burst: &Burst,
+) -> usize {
+    let count = packets.mask().count_ones() as usize;
     keys[..count * words].fill(0);
     for piece in pieces {
         let (word, shift) = (piece.at as usize / 64, piece.at % 64);
         let is_split = shift + piece.bits > 64;
-        let values = match piece.from {
-            Source::Lane(lane) => &burst.lanes[lane],
-            from => &burst.load(from, active),
-        };
+        let numbers = packets.load(burst, piece.from);
         let mut at = 0;
-        each_of(active, |i| {
-            let key = &mut keys[at * words..][..words];
-            key[word] |= values[i] << shift;
+        packets.each(|i| {
+            let (key, number) = (&mut keys[at * words..][..words], P::number(&numbers, i));
+            key[word] |= number << shift;
             if is_split {
-                key[word + 1] |= values[i] >> (64 - shift);
+                key[word + 1] |= number >> (64 - shift);
             }
             at += 1;
         });
