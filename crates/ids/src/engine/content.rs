@@ -261,6 +261,7 @@ pub(super) fn is_variable(value: &str) -> bool {
 /// The bytes of a content: text, and hexadecimal numbers between bars.
 fn bytes(text: &str) -> Result<Vec<u8>, Unfit> {
     const DIGITS: &str = "two hexadecimal digits per byte between bars: |0d 0a|";
+    const ESCAPED: &str = "one of `:`, `;`, `\\` and `\"` behind a `\\`";
     let (mut bytes, mut escaped, mut in_bars) = (Vec::new(), false, false);
     let (mut high, mut is_empty) = (None, false);
     for byte in text.bytes() {
@@ -287,12 +288,14 @@ fn bytes(text: &str) -> Result<Vec<u8>, Unfit> {
                 bytes.push(byte);
                 escaped = false;
             }
-            _ if escaped => return Err("one of `:`, `;`, `\\` and `\"` behind a `\\`".into()),
+            _ if escaped => return Err(ESCAPED.into()),
             b'"' => return Err("a `\\` before a quote in the content".into()),
             byte => bytes.push(byte),
         }
     }
     match () {
+        // Suricata takes it as a byte of some contents, and drops it from others.
+        () if escaped && text.ends_with('\\') => Err(ESCAPED.into()),
         () if in_bars => Err("a second bar: |0d 0a|".into()),
         () if bytes.is_empty() => Err("at least one byte".into()),
         () => Ok(bytes),
@@ -363,9 +366,20 @@ mod tests {
         assert_eq!(read("\"a|0d 0A|b|FF|\""), b"a\r\nb\xff");
         assert_eq!(read("\"|0d0a|\\;\\:\\\\\\\"\""), b"\r\n;:\\\"");
         assert!(Content::read("!\"x\"").unwrap().negated);
-        for wrong in
-            ["GET", "\"\"", "\"a", "\"|0|\"", "\"|0g|\"", "\"|00\"", "\"a\\b\"", "\"a\"b\""]
-        {
+        assert_eq!(read("\"a\\|41|;\""), b"aA;", "as Suricata reads it");
+        for wrong in [
+            "GET",
+            "\"\"",
+            "\"a",
+            "\"|0|\"",
+            "\"|0g|\"",
+            "\"|00\"",
+            "\"a\\b\"",
+            "\"a\"b\"",
+            "\"abc\\\"",
+            "\"abc\\\\\\\"",
+            "\"|41|\\\"",
+        ] {
             assert!(matches!(Content::read(wrong), Err(Unfit::Expected(_))), "{wrong}");
         }
         assert!(matches!(Content::read("\"a||b\""), Err(Unfit::Lack(_))));

@@ -74,7 +74,7 @@ impl PayloadTest {
 pub enum SignatureProblem {
     /// The engine lacks what the rule needs.
     Unsupported(Vec<Lack>),
-    /// A keyword is wrong. Suricata refuses the rule, too.
+    /// A keyword is wrong. Suricata refuses the rule, or does something else than it says.
     Wrong {
         /// The number of the keyword.
         keyword: usize,

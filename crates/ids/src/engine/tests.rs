@@ -254,6 +254,10 @@ fn wrong_values_have_a_place_and_a_remedy() {
         "msg:\"x\"; dsize:<0;",
         "40: expected a size such as 128, <128, >=16, !0 or 16<>32 (17 to 31)",
     );
+    refused(
+        "content:\"abc\\\"; nocase;",
+        "31: expected one of `:`, `;`, `\\` and `\"` behind a `\\`",
+    );
     refused("nocase;", "31: expected a content before the modifier");
     refused("content:\"ab\"; depth:1;", "45: expected a depth of at least the content");
     refused("content:\"ab\"; dsize:1;", "45: expected a size that the contents fit into");
