@@ -330,6 +330,8 @@ fn fast_pattern(value: &str) -> Result<Modifier, Unfit> {
         None => Err(EXPECTED.into()),
         Some((at, len)) => {
             let number = |text: &str| text.trim().parse().map_err(|_| EXPECTED);
+            // Suricata reads a sign before the first number alone.
+            let len = if len.contains('+') { "" } else { len };
             match (number(at)?, number(len)?) {
                 (_, 0) => Err(Unfit::Lack(Lack::value("fast_pattern", "no bytes"))),
                 part => Ok(Modifier::Fast { only: false, part: Some(part) }),

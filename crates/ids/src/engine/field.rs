@@ -293,24 +293,30 @@ pub(super) struct DataAt {
 }
 
 impl DataAt {
-    /// Reads `!PLACE,relative`.
+    /// Reads `!PLACE,relative,rawbytes`. As in Suricata, `rawbytes` needs `relative`.
     pub(super) fn read(value: &str) -> Result<DataAt, Unfit> {
+        const PLACE: &str = "a place from 0 to 65535";
         let (negated, rest) = match value.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, value),
         };
-        let mut parts = rest.split(',').map(str::trim);
-        let place = parts.next().unwrap_or_default();
+        let mut parts = rest.split(',');
+        let place = parts.next().unwrap_or_default().trim_end();
+        let options: Vec<&str> = parts.map(str::trim).collect();
+        let is_relative = match options[..] {
+            [] => false,
+            ["relative"] | ["relative", "rawbytes"] => true,
+            _ => return Err("nothing, `relative` or `relative,rawbytes` behind the place".into()),
+        };
         if is_variable(place) {
             return Err(Unfit::Lack(Lack::value("isdataat", "a variable")));
         }
-        let options: Vec<&str> = parts.collect();
-        let is_relative = match options[..] {
-            [] | ["rawbytes"] => false,
-            ["relative"] | ["relative", "rawbytes"] => true,
-            _ => return Err("nothing, `relative` or `rawbytes` behind the place".into()),
-        };
-        let place = place.parse().map_err(|_| "a place from 0 to 65535")?;
+        if place.starts_with(char::is_whitespace) {
+            return Err("no blank behind the `!`".into());
+        }
+        let number = leading_number(place.as_bytes(), 10);
+        let number = number.filter(|&(_, len)| len == place.len());
+        let place = number.and_then(|(place, _)| u16::try_from(place).ok()).ok_or(PLACE)?;
         Ok(DataAt { place, is_relative, negated })
     }
 

@@ -67,6 +67,7 @@ fn byte_jump_goes_to_a_place() {
 fn isdataat_asks_for_a_byte() {
     assert!(has("4", 5, 0) && !has("5", 5, 0) && has("!5", 5, 0));
     assert!(has("3,relative", 5, 2) && !has("4,relative", 5, 2) && has("!4,relative", 5, 2));
+    assert!(has("3, relative ,rawbytes", 5, 2) && has("+4", 5, 0) && !has("05 ", 5, 0));
     assert!(DataAt::read("!1,relative").ok().unwrap().is_end());
 }
 
@@ -78,7 +79,7 @@ fn wrong_values_are_refused() {
     for wrong in ["1", "1,70000", "1,0,multiplier 0", "1,0,from_end,from_beginning", "1,0,dec"] {
         assert!(matches!(ByteJump::read(wrong), Err(Unfit::Expected(_))), "{wrong}");
     }
-    for wrong in ["", "70000", "1,far"] {
+    for wrong in ["", "70000", "1,far", "5,rawbytes", "5,rawbytes,relative", "! 5", "5,"] {
         assert!(matches!(DataAt::read(wrong), Err(Unfit::Expected(_))), "{wrong}");
     }
     for lack in ["1,=,size,0", "0,=,1,0", "2,=,1,0,dce", "2,=,1,0,string,dec,hex"] {

@@ -11,7 +11,11 @@ use super::pcre::Pcre;
 use crate::rule::{Action, Keyword, Rule};
 
 /// Priority of a rule without the keyword.
-const PRIORITY: i64 = 3;
+const PRIORITY: i32 = 3;
+/// The number that Suricata has for no priority.
+const NO_PRIORITY: i32 = -1;
+/// Digits of a priority, at most.
+const PRIORITY_DIGITS_MAX: usize = 127;
 
 /// Keywords that change no match.
 const DESCRIPTIONS: [&str; 9] =
@@ -25,7 +29,7 @@ pub struct Signature {
     pub(super) action: Action,
     /// Whether it reports nothing.
     pub(super) is_silent: bool,
-    pub(super) priority: i64,
+    pub(super) priority: i32,
     /// One, or two if source and destination can change places.
     pub(super) headers: Vec<RuleHeader>,
     pub(super) size: Option<PayloadSize>,
@@ -120,7 +124,8 @@ impl KeywordForm {
             "isdataat" => KeywordForm::Test(PayloadTest::DataAt(DataAt::read(value)?)),
             "dsize" => KeywordForm::Size(PayloadSize::read(value)?),
             "flags" | "tcp.flags" => KeywordForm::Flags(FlagTest::read(value)?),
-            "priority" => KeywordForm::Priority(value.parse().map_err(|_| "a number")?),
+            "priority" => KeywordForm::Priority(priority(value).ok_or("a number without a sign")?),
+            "noalert" if !value.is_empty() => return Err("no value".into()),
             name if DESCRIPTIONS.contains(&name) => KeywordForm::Description,
             name => return Err(Unfit::Lack(Lack::Keyword(name.to_owned()))),
         })
@@ -215,7 +220,7 @@ impl Signature {
 
     /// Adds the keywords, whose numbers are those of the forms.
     fn add(&mut self, forms: Vec<KeywordForm>) -> Result<(), SignatureProblem> {
-        let mut priority: Option<i64> = None;
+        let mut priority: Option<i32> = None;
         for (keyword, form) in forms.into_iter().enumerate() {
             let wrong = |expected| SignatureProblem::Wrong { keyword, expected };
             match form {
@@ -227,12 +232,14 @@ impl Signature {
                 }
                 KeywordForm::Size(size) => self.size = Some(size),
                 KeywordForm::Flags(flags) => self.flags.push(flags),
+                // Suricata keeps the lower 32 bits, and compares all of the later numbers.
                 KeywordForm::Priority(number) => {
-                    priority = Some(priority.map_or(number, |other| other.min(number)));
+                    let least = priority.map_or(number, |other| number.min(other.into()));
+                    priority = Some(least as i32);
                 }
             }
         }
-        self.priority = priority.unwrap_or(PRIORITY);
+        self.priority = priority.filter(|number| *number != NO_PRIORITY).unwrap_or(PRIORITY);
         Ok(())
     }
 
@@ -272,6 +279,10 @@ impl Signature {
         }
         let (before, rest) = self.tests.split_at_mut(at);
         let PayloadTest::Content(content) = &mut rest[0] else { return Ok(()) };
+        let is_relative = matches!(modifier, Modifier::Distance(_) | Modifier::Within(_));
+        if is_relative && is_only_fast(before) {
+            return Err("no content with fast_pattern:only before a relative content");
+        }
         content.apply(modifier)?;
         let next = match modifier {
             Modifier::Within(_) => NextTest::Near,
@@ -392,6 +403,13 @@ impl Signature {
     }
 }
 
+/// The number of a priority. Suricata takes one that is too large as the greatest.
+fn priority(value: &str) -> Option<i64> {
+    let fits = value.bytes().all(|byte| byte.is_ascii_digit())
+        && (1..=PRIORITY_DIGITS_MAX).contains(&value.len());
+    fits.then(|| value.parse().unwrap_or(i64::MAX))
+}
+
 /// Tells the last content or expression that the next test begins at its end; `false` if there is
 /// none.
 fn follow(tests: &mut [PayloadTest], next: NextTest) -> bool {
@@ -404,6 +422,16 @@ fn follow(tests: &mut [PayloadTest], next: NextTest) -> bool {
         return true;
     }
     false
+}
+
+/// Whether the last content or expression is a content with `fast_pattern:only`.
+fn is_only_fast(tests: &[PayloadTest]) -> bool {
+    let last = tests.iter().rev().find_map(|test| match test {
+        PayloadTest::Content(content) => Some(content.limits.only_fast),
+        PayloadTest::Pcre(_) => Some(false),
+        _ => None,
+    });
+    last.unwrap_or(false)
 }
 
 /// How seldom bytes are in payloads: their number, and how many are different.

@@ -183,6 +183,25 @@ fn alerts_have_the_order_of_suricata() {
 }
 
 #[test]
+fn priorities_are_read_as_by_suricata() {
+    let rule = |(sid, priority): (usize, &&str)| {
+        format!("alert udp any any -> any any (dsize:1; priority:{priority}; sid:{sid};)\n")
+    };
+    // 32 bits of each count, and -1 is none.
+    let ascending = [
+        "2147483648",
+        "4294967296",
+        "4294967297; priority:2",
+        "1; priority:9223372036854775807",
+        "2; priority:4294967297",
+        "99999999999999999999",
+        "04",
+    ];
+    let rules: String = (1..=7).zip(ascending.iter().rev()).map(rule).collect();
+    assert_eq!(alerts(&rules, &datagram(b"a")), [7, 6, 4, 5, 3, 2, 1]);
+}
+
+#[test]
 fn a_packet_has_at_most_fifteen_alerts() {
     let rule = |sid| format!("alert udp any any -> any any (dsize:1; sid:{sid};)\n");
     let rules: String = (1..=20).rev().map(rule).collect();
@@ -257,6 +276,15 @@ fn wrong_values_have_a_place_and_a_remedy() {
     refused(
         "content:\"abc\\\"; nocase;",
         "31: expected one of `:`, `;`, `\\` and `\"` behind a `\\`",
+    );
+    refused("priority:-1;", "31: expected a number without a sign");
+    refused(
+        "isdataat:5,rawbytes;",
+        "31: expected nothing, `relative` or `relative,rawbytes` behind the place",
+    );
+    refused(
+        "content:\"ab\"; fast_pattern:only; content:\"c\"; distance:0;",
+        "77: expected no content with fast_pattern:only before a relative content",
     );
     refused("nocase;", "31: expected a content before the modifier");
     refused("content:\"ab\"; depth:1;", "45: expected a depth of at least the content");

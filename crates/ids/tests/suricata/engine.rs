@@ -152,6 +152,55 @@ fn random_case(seed: u64) -> (ReadRules, Vec<Vec<u8>>) {
     (rules, (0..500).map(|_| random::frame(&mut random, &contents)).collect())
 }
 
+/// Options behind a content, some of which Suricata refuses.
+const VALUES: &str = r#"
+priority:1; priority:0; priority:-1; priority:+1; priority:1.5; priority:0x1; priority:3a
+priority:4294967296; priority:99999999999999999999; priority:01; priority:- 1
+priority:4294967295; priority:2147483648; priority:"1"
+isdataat:5; isdataat:+5; isdataat:-0; isdataat:-1; isdataat:05; isdataat:0x5; isdataat:5x
+isdataat:65535; isdataat:65536; isdataat:! 5; isdataat:!!5; isdataat:!+5; isdataat:"5"
+isdataat:5,relative; isdataat:5, relative; isdataat:5 ,relative; isdataat:5,Relative
+isdataat:5,rawbytes; isdataat:5, rawbytes; isdataat:!5,rawbytes; isdataat:5,rawbytes,relative
+isdataat:5,relative,rawbytes; isdataat:5 , relative , rawbytes; isdataat:5,relative,relative
+isdataat:5,; isdataat:5,relative,; isdataat:5,,relative; isdataat:5 relative; isdataat:5,far
+fast_pattern:0,1; fast_pattern: 0 , 1; fast_pattern:+0,1; fast_pattern:0,+1; fast_pattern:only
+noalert; noalert:1; rawbytes; rawbytes:x; nocase:; nocase:x; depth:9; depth:+9; depth:-9; depth:0x9
+byte_test:1,=,1,0,; byte_test:1,=,+1,+0; byte_jump:1,0,; byte_jump:+1,+0; byte_jump:1,0x1
+byte_jump:1,0,multiplier +2; byte_jump:1,0,post_offset 0x2; dsize:+9; dsize:>+9; dsize:9<>+20
+"#;
+
+/// Options behind a content with `fast_pattern:only`.
+const BEHIND_FAST: &str = r#"
+content:"c"; distance:0 | content:"c"; within:5 | content:!"c"; within:5 | content:"c"
+pcre:"/^c/R" | byte_test:1,=,99,0,relative | byte_jump:1,0,relative | isdataat:1,relative
+isdataat:!1,relative | endswith | nocase | depth:10 | offset:1 | distance:0 | within:10 | startswith
+byte_test:1,=,99,0; content:"c"; distance:0 | pcre:"/c/"; content:"c"; distance:0
+content:"c"; content:"d"; distance:0 | fast_pattern | fast_pattern:only
+"#;
+
+#[test]
+fn the_engine_refuses_the_values_that_suricata_refuses() {
+    let test = "the_engine_refuses_the_values_that_suricata_refuses";
+    let Some(suricata) = Suricata::find(test) else { return };
+    let single = VALUES.split([';', '\n']).map(|option| format!("content:\"abcdefgh\"; {option}"));
+    let behind = BEHIND_FAST.split(['|', '\n']);
+    let behind = behind.map(|option| format!("content:\"ab\"; fast_pattern:only; {option}"));
+    let options = single.chain(behind).map(|options| options.trim().to_owned());
+    let rules: Vec<String> = options
+        .filter(|options| !options.ends_with("; ") && !options.ends_with(';'))
+        .zip(1..)
+        .map(|(options, sid)| format!("alert udp any any -> any any ({options}; sid:{sid};)"))
+        .collect();
+    assert!(rules.len() > 80, "{}", rules.len());
+    let (said, _) = suricata.run(&suricata.place("values", &rules.join("\n")), &["-T"]);
+    let refused = |rule: &&String| said.contains(&format!("error parsing signature \"{rule}\""));
+    let theirs: Vec<&String> = rules.iter().filter(refused).collect();
+    let variables = Variables::from_config(CONFIG).unwrap();
+    let ours: Vec<&String> =
+        rules.iter().filter(|rule| engine::read(rule, &variables).is_err()).collect();
+    assert_eq!(ours, theirs);
+}
+
 #[test]
 fn all_matchers_report_the_same() {
     if Matcher::ALL.len() == 1 {
