@@ -136,7 +136,7 @@ impl RuleEngine {
     pub fn scratch(&self) -> Scratch {
         let expressions = self.signatures.iter().flat_map(Signature::expressions);
         Scratch {
-            candidates: CandidateSet::new(self.entries.len()),
+            candidates: self.prefilter.candidates(self.entries.len()),
             patterns: self.prefilter.scratch(),
             caches: expressions.filter_map(|pcre| Some(pcre.vm()?.create_cache())).collect(),
         }

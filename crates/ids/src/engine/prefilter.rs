@@ -18,6 +18,10 @@ const PORTS_MAX: u128 = 64;
 /// Transports with groups of their own: TCP, UDP, SCTP, ICMP, and all others.
 const TRANSPORTS_COUNT: usize = 5;
 
+/// Different places that the signatures of a pattern have, at most. Signatures with more share
+/// places, and are candidates of more packets.
+const PLACES_MAX: usize = 16;
+
 /// A signature in one direction.
 #[derive(Clone, Debug)]
 pub(super) struct DirectedSignature {
@@ -32,6 +36,8 @@ pub(super) struct Prefilter {
     groups: Vec<CandidateGroup>,
     /// The groups of each transport.
     places: [TransportGroups; TRANSPORTS_COUNT],
+    /// The places of all groups' patterns.
+    pattern_places: usize,
 }
 
 /// The numbers of groups.
@@ -55,48 +61,49 @@ struct CandidateGroup {
     /// Candidates of each packet.
     always: Vec<u32>,
     patterns: PatternMatcher,
-    /// Where the candidates of each pattern begin.
+    /// Where the places of each pattern begin.
     starts: Vec<u32>,
-    candidates: Vec<Candidate>,
+    places: Vec<PatternPlace>,
+    /// Candidates of all places.
+    entries: Vec<u32>,
 }
 
-/// An entry whose pattern has been found, if it ends within these bytes.
+/// A pattern that ends within these bytes, and its candidates.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    entry: u32,
+struct PatternPlace {
+    /// Its number among those of all groups.
+    number: u32,
     end_min: u32,
     end_max: u32,
+    /// The candidates in `entries`.
+    first: u32,
+    behind: u32,
+}
+
+/// An entry whose pattern can end within these bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PlacedEntry {
+    end_min: u32,
+    end_max: u32,
+    entry: u32,
 }
 
 /// Numbers of entries, each once.
 #[derive(Debug)]
 pub(super) struct CandidateSet {
     pub(super) entries: Vec<u32>,
-    /// The round in which an entry was added.
+    /// The round in which the entries of each place were added.
     rounds: Vec<u32>,
     round: u32,
 }
 
 impl CandidateSet {
-    pub(super) fn new(entries_count: usize) -> CandidateSet {
-        let entries = Vec::with_capacity(entries_count);
-        CandidateSet { entries, rounds: vec![0; entries_count], round: 0 }
-    }
-
     fn clear(&mut self) {
         self.entries.clear();
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
             self.rounds.fill(0);
             self.round = 1;
-        }
-    }
-
-    fn add(&mut self, entry: u32) {
-        let round = &mut self.rounds[entry as usize];
-        if *round != self.round {
-            *round = self.round;
-            self.entries.push(entry);
         }
     }
 }
@@ -116,12 +123,20 @@ impl Prefilter {
             }
         }
         let (mut groups, mut numbers) = (Vec::new(), HashMap::<Vec<u32>, u32>::new());
+        let mut pattern_places = 0;
         let places = members.map(|members| {
             let mut places = TransportGroups::default();
             for (place, members) in members {
                 // Ports with the same entries share a group.
                 let number = *numbers.entry(members).or_insert_with_key(|members| {
-                    groups.push(CandidateGroup::new(members, entries, signatures, matcher));
+                    let group = CandidateGroup::new(
+                        members,
+                        entries,
+                        signatures,
+                        matcher,
+                        &mut pattern_places,
+                    );
+                    groups.push(group);
                     groups.len() as u32 - 1
                 });
                 match place {
@@ -134,7 +149,7 @@ impl Prefilter {
             }
             places
         });
-        Prefilter { groups, places }
+        Prefilter { groups, places, pattern_places: pattern_places as usize }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -142,6 +157,12 @@ impl Prefilter {
             self.places.iter().map(|of| of.by_source.capacity() + of.by_destination.capacity());
         let groups = self.groups.iter().map(CandidateGroup::memory_bytes);
         groups.sum::<usize>() + ports.sum::<usize>() * size_of::<(u16, u32)>()
+    }
+
+    /// Memory for the candidates of a thread.
+    pub(super) fn candidates(&self, entries_count: usize) -> CandidateSet {
+        let entries = Vec::with_capacity(entries_count);
+        CandidateSet { entries, rounds: vec![0; self.pattern_places], round: 0 }
     }
 
     /// Memory for the searches of a thread.
@@ -180,54 +201,87 @@ impl Prefilter {
 }
 
 impl CandidateGroup {
+    /// `pattern_places` counts the places of all groups.
     fn new(
         members: &[u32],
         entries: &[DirectedSignature],
         signatures: &[Signature],
         matcher: Matcher,
+        pattern_places: &mut u32,
     ) -> CandidateGroup {
-        let (mut always, mut of) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<Candidate>>::new());
+        let (mut always, mut of) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<PlacedEntry>>::new());
         for &entry in members {
             let signature = &signatures[entries[entry as usize].signature as usize];
             match pattern(signature) {
                 None => always.push(entry),
                 Some((bytes, end_min, end_max)) => {
-                    of.entry(bytes).or_default().push(Candidate { entry, end_min, end_max });
+                    of.entry(bytes).or_default().push(PlacedEntry { end_min, end_max, entry });
                 }
             }
         }
-        let (mut starts, mut candidates) = (vec![0], Vec::new());
-        for found in of.values() {
-            candidates.extend(found);
-            starts.push(candidates.len() as u32);
+        let (mut starts, mut places, mut candidates) = (vec![0], Vec::new(), Vec::new());
+        for placed in of.values_mut() {
+            for (end_min, end_max, entries) in shared_places(placed) {
+                let first = candidates.len() as u32;
+                candidates.extend(entries);
+                let (number, behind) = (*pattern_places, candidates.len() as u32);
+                places.push(PatternPlace { number, end_min, end_max, first, behind });
+                *pattern_places += 1;
+            }
+            starts.push(places.len() as u32);
         }
         let patterns: Vec<&[u8]> = of.keys().map(Vec::as_slice).collect();
         let patterns = PatternMatcher::new(matcher, &patterns);
-        CandidateGroup { always, patterns, starts, candidates }
+        CandidateGroup { always, patterns, starts, places, entries: candidates }
     }
 
     fn memory_bytes(&self) -> usize {
-        let numbers = self.always.capacity() + self.starts.capacity();
+        let numbers = self.always.capacity() + self.starts.capacity() + self.entries.capacity();
         size_of::<CandidateGroup>()
             + numbers * size_of::<u32>()
-            + self.candidates.capacity() * size_of::<Candidate>()
+            + self.places.capacity() * size_of::<PatternPlace>()
             + self.patterns.memory_bytes()
     }
 
+    /// Adds each candidate once, however often its pattern is in the payload.
     fn find(&self, payload: &[u8], scratch: &MatcherScratch, found: &mut CandidateSet) {
-        self.always.iter().for_each(|entry| found.add(*entry));
+        found.entries.extend_from_slice(&self.always);
+        let CandidateSet { entries, rounds, round } = found;
+        let mut add = |place: &PatternPlace| {
+            let added = &mut rounds[place.number as usize];
+            if *added != *round {
+                *added = *round;
+                let [first, behind] = [place.first, place.behind].map(|at| at as usize);
+                entries.extend_from_slice(&self.entries[first..behind]);
+            }
+        };
         let is_complete = self.patterns.find(payload, scratch, |pattern, end| {
             let [start, behind] = [pattern, pattern + 1].map(|at| self.starts[at] as usize);
-            for candidate in &self.candidates[start..behind] {
-                if (candidate.end_min..=candidate.end_max).contains(&(end as u32)) {
-                    found.add(candidate.entry);
+            for place in &self.places[start..behind] {
+                if (place.end_min..=place.end_max).contains(&(end as u32)) {
+                    add(place);
                 }
             }
         });
         if !is_complete {
-            self.candidates.iter().for_each(|candidate| found.add(candidate.entry));
+            self.places.iter().for_each(add);
         }
     }
+}
+
+/// The places of a pattern, at most [`PLACES_MAX`], and the entries of each.
+fn shared_places(placed: &mut [PlacedEntry]) -> Vec<(u32, u32, Vec<u32>)> {
+    placed.sort_unstable();
+    let place = |entry: &PlacedEntry| (entry.end_min, entry.end_max);
+    let places: Vec<&[PlacedEntry]> = placed.chunk_by(|a, b| place(a) == place(b)).collect();
+    let shared = places.chunks(places.len().div_ceil(PLACES_MAX).max(1));
+    let shared = shared.map(|places| {
+        let entries = || places.iter().copied().flatten();
+        let end_min = entries().map(|entry| entry.end_min).min().unwrap_or(0);
+        let end_max = entries().map(|entry| entry.end_max).max().unwrap_or(u32::MAX);
+        (end_min, end_max, entries().map(|entry| entry.entry).collect())
+    });
+    shared.collect()
 }
 
 /// The transports that packets of these protocols have.

@@ -1,5 +1,7 @@
 //! Each keyword, the order of alerts, and rules that the engine refuses.
 
+use std::time::{Duration, Instant};
+
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{ethernet, ipv4, tcp, udp};
 
@@ -206,6 +208,51 @@ fn a_packet_has_at_most_fifteen_alerts() {
     let rule = |sid| format!("alert udp any any -> any any (dsize:1; sid:{sid};)\n");
     let rules: String = (1..=20).rev().map(rule).collect();
     assert_eq!(alerts(&rules, &datagram(b"a")), (1..=15).collect::<Vec<u32>>());
+}
+
+/// The `sid` of each alert, and the shortest of three times.
+#[track_caller]
+fn timed(rules: &str, frame: &[u8]) -> (Vec<u32>, Duration) {
+    let rules = read(rules, &variables()).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let engine = RuleEngine::new(rules.into_iter().map(|(_, signature)| signature.unwrap()));
+    let inspect = || {
+        let (mut scratch, mut found, start) = (engine.scratch(), Vec::new(), Instant::now());
+        engine.inspect(frame, &mut scratch, |alert| found.push(alert.sid)).unwrap();
+        (found, start.elapsed())
+    };
+    let mut all: Vec<_> = (0..3).map(|_| inspect()).collect();
+    all.sort_by_key(|(_, elapsed)| *elapsed);
+    all.remove(0)
+}
+
+#[test]
+fn a_signature_is_a_candidate_once_however_often_its_pattern_comes() {
+    let rule = |sid| format!("alert udp any any -> 10.9.9.9 any (content:\"aa\"; sid:{sid};)\n");
+    let rules: String = (1..=5000).map(rule).collect();
+    let once = [&b"aa"[..], &[b'.'; 1398]].concat();
+    let [once, often] =
+        [&once[..], &[b'a'; 1400]].map(|payload| timed(&rules, &datagram(payload)).1);
+    assert!(often < once * 10 + Duration::from_micros(200), "{often:?}, once {once:?}");
+}
+
+#[test]
+fn places_of_a_shared_pattern_find_their_candidates() {
+    // More places than a pattern has of its own.
+    let rule = |sid| {
+        format!(
+            "alert udp any any -> any any (content:\"ab\"; offset:{sid}; depth:9; sid:{sid};)\n"
+        )
+    };
+    let rules: String = (1..=100).map(rule).collect();
+    for at in [0, 1, 5, 40, 99, 108, 110] {
+        let found = alerts(&rules, &datagram(&[&vec![b'.'; at][..], b"ab"].concat()));
+        let expected: Vec<u32> =
+            (1..=100).filter(|sid| (*sid..=sid + 7).contains(&(at as u32))).collect();
+        assert_eq!(found, expected, "at {at}");
+    }
+    let often: Vec<u8> = b"ab".repeat(100);
+    let priority = |sid: u32| (1..=100).contains(&sid);
+    assert!(alerts(&rules, &datagram(&often)).into_iter().all(priority));
 }
 
 #[test]
