@@ -119,17 +119,13 @@ impl Content {
 
     /// Prepares the search, once all modifiers are applied.
     pub(super) fn finish(&mut self) {
-        if !self.any_case {
-            self.finder = Some(Finder::new(&self.bytes).into_owned());
-        }
+        self.finder = Some(Finder::new(&self.bytes).into_owned());
     }
 
-    /// Where the first match begins.
+    /// Where the first match begins, in time that is linear in the payload. If the case does not
+    /// count, the payload is in lower case.
     pub(super) fn find(&self, payload: &[u8]) -> Option<usize> {
-        match &self.finder {
-            Some(finder) => finder.find(payload),
-            None => find_any_case(payload, &self.bytes),
-        }
+        self.finder.as_ref()?.find(payload)
     }
 
     /// Applies a modifier.
@@ -340,20 +336,6 @@ fn fast_pattern(value: &str) -> Result<Modifier, Unfit> {
     }
 }
 
-/// Where bytes in lower case first are in a payload of any case.
-fn find_any_case(payload: &[u8], lower: &[u8]) -> Option<usize> {
-    let (first, last) = (lower[0], payload.len().checked_sub(lower.len())?);
-    let mut at = 0;
-    while at <= last {
-        at += memchr::memchr2(first, first.to_ascii_uppercase(), &payload[at..=last])?;
-        if payload[at..at + lower.len()].eq_ignore_ascii_case(lower) {
-            return Some(at);
-        }
-        at += 1;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,15 +367,6 @@ mod tests {
             assert!(matches!(Content::read(wrong), Err(Unfit::Expected(_))), "{wrong}");
         }
         assert!(matches!(Content::read("\"a||b\""), Err(Unfit::Lack(_))));
-    }
-
-    #[test]
-    fn the_case_of_letters_can_be_ignored() {
-        let find = |payload: &[u8]| find_any_case(payload, b"ab1");
-        assert_eq!(find(b"xAaB1ab1"), Some(2));
-        assert_eq!(find(b"AB"), None);
-        assert_eq!(find(b"a b1ab"), None);
-        assert_eq!(find(b"aB1"), Some(0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Whether a payload passes the tests of a signature.
 
 use super::content::{Content, NextTest};
+use super::lower_case::LowerCase;
 use super::pcre::{Pcre, PcreCaches};
 use super::signature::PayloadTest;
 
@@ -14,6 +15,7 @@ pub(super) const TESTS_MAX: u32 = 3000;
 pub(super) struct Inspection<'a> {
     payload: &'a [u8],
     caches: &'a mut PcreCaches,
+    lower_case: &'a mut LowerCase,
     /// The end of the match before.
     previous: usize,
     /// Tests so far.
@@ -23,8 +25,12 @@ pub(super) struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
-    pub(super) fn new(payload: &'a [u8], caches: &'a mut PcreCaches) -> Inspection<'a> {
-        Inspection { payload, caches, previous: 0, tests: 0, is_final: false }
+    pub(super) fn new(
+        payload: &'a [u8],
+        caches: &'a mut PcreCaches,
+        lower_case: &'a mut LowerCase,
+    ) -> Inspection<'a> {
+        Inspection { payload, caches, lower_case, previous: 0, tests: 0, is_final: false }
     }
 
     /// Whether the payload passes these tests and all behind them.
@@ -64,7 +70,7 @@ impl<'a> Inspection<'a> {
             }
             let searched = &self.payload[from..end];
             let is_cut = content.limits.ends && end < self.payload.len();
-            let found = if is_cut { None } else { content.find(searched) };
+            let found = if is_cut { None } else { self.find(content, from, end) };
             let Some(found) = found.map(|at| from + at + content.bytes.len()) else {
                 if content.negated {
                     return self.passes(rest);
@@ -91,6 +97,15 @@ impl<'a> Inspection<'a> {
             }
             from = found - (content.bytes.len() - 1);
         }
+    }
+
+    /// Where the first match in `from..end` begins, from `from`.
+    fn find(&mut self, content: &Content, from: usize, end: usize) -> Option<usize> {
+        let payload = match content.any_case {
+            true => self.lower_case.of(self.payload),
+            false => self.payload,
+        };
+        content.find(&payload[from..end])
     }
 
     fn pcre(&mut self, pcre: &Pcre, rest: &[PayloadTest]) -> bool {

@@ -13,6 +13,7 @@ mod header;
 mod inspection;
 mod lack;
 mod limits;
+mod lower_case;
 mod matcher;
 mod number;
 mod packet;
@@ -30,6 +31,7 @@ pub use signature::{Signature, SignatureProblem};
 use crate::rule::{Action, Rule, RuleError, RuleProblem, read_with};
 use crate::variables::Variables;
 use inspection::Inspection;
+use lower_case::LowerCase;
 use matcher::MatcherScratch;
 use packet::InspectedPacket;
 use pcre::PcreCaches;
@@ -87,6 +89,7 @@ pub struct Scratch {
     candidates: CandidateSet,
     patterns: MatcherScratch,
     caches: PcreCaches,
+    lower_case: LowerCase,
 }
 
 impl RuleEngine {
@@ -139,6 +142,7 @@ impl RuleEngine {
             candidates: self.prefilter.candidates(self.entries.len()),
             patterns: self.prefilter.scratch(),
             caches: expressions.filter_map(|pcre| Some(pcre.vm()?.create_cache())).collect(),
+            lower_case: LowerCase::new(),
         }
     }
 
@@ -154,14 +158,15 @@ impl RuleEngine {
         mut report: impl FnMut(Alert),
     ) -> Result<(), NotInspected> {
         let packet = InspectedPacket::read(frame)?;
-        let Scratch { candidates, patterns, caches } = scratch;
+        let Scratch { candidates, patterns, caches, lower_case } = scratch;
+        lower_case.clear();
         self.prefilter.find(&packet, patterns, candidates);
         let mut alerts = 0;
         for &entry in &candidates.entries {
             let entry = &self.entries[entry as usize];
             let number = entry.signature as usize;
             let signature = &self.signatures[number];
-            if !entry.header.matches(&packet) || !signature.matches(&packet, caches) {
+            if !entry.header.matches(&packet) || !signature.matches(&packet, caches, lower_case) {
                 continue;
             }
             if signature.action == Action::Pass {
@@ -183,7 +188,12 @@ impl RuleEngine {
 
 impl Signature {
     /// Whether a packet has the size, the flags and the payload.
-    fn matches(&self, packet: &InspectedPacket<'_>, caches: &mut PcreCaches) -> bool {
+    fn matches(
+        &self,
+        packet: &InspectedPacket<'_>,
+        caches: &mut PcreCaches,
+        lower_case: &mut LowerCase,
+    ) -> bool {
         let payload = packet.payload;
         let has_flags = self.flags.iter().all(|test| {
             packet.flags.is_some_and(|flags| test.matches(flags, self.pattern.is_some()))
@@ -191,7 +201,8 @@ impl Signature {
         has_flags
             && self.size.is_none_or(|size| size.matches(payload.len()))
             && (self.tests.is_empty()
-                || !payload.is_empty() && Inspection::new(payload, caches).passes(&self.tests))
+                || !payload.is_empty()
+                    && Inspection::new(payload, caches, lower_case).passes(&self.tests))
     }
 }
 

@@ -226,6 +226,23 @@ fn timed(rules: &str, frame: &[u8]) -> (Vec<u32>, Duration) {
 }
 
 #[test]
+fn contents_are_searched_in_time_that_is_linear_in_the_payload() {
+    let content = "a".repeat(7000) + "b";
+    let rule = |sid| {
+        format!(
+            "alert udp any any -> any any (content:\"zz\"; fast_pattern; content:\"{content}\"; \
+             nocase; sid:{sid};)\n"
+        )
+    };
+    let rules: String = (1..=10).map(rule).collect();
+    let (alerts, elapsed) = timed(&rules, &datagram(&[&b"zz"[..], &[b'A'; 60_000]].concat()));
+    assert_eq!(alerts, NONE);
+    assert!(elapsed < Duration::from_millis(300), "{elapsed:?}");
+    let last = [&b"zz"[..], &[b'A'; 7001], b"B"].concat();
+    assert_eq!(timed(&rules, &datagram(&last)).0.len(), 10);
+}
+
+#[test]
 fn a_signature_is_a_candidate_once_however_often_its_pattern_comes() {
     let rule = |sid| format!("alert udp any any -> 10.9.9.9 any (content:\"aa\"; sid:{sid};)\n");
     let rules: String = (1..=5000).map(rule).collect();
