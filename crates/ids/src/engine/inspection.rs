@@ -1,12 +1,17 @@
 //! Whether a payload passes the tests of a signature.
 
+use super::budget::Budget;
 use super::content::{Content, NextTest};
 use super::lower_case::LowerCase;
-use super::pcre::{Pcre, PcreCaches};
+use super::pcre::{Pcre, ThreadLists};
 use super::signature::PayloadTest;
 
-/// Tests of one signature on one payload, at most: as `inspection-recursion-limit` of Suricata.
-pub(super) const TESTS_MAX: u32 = 3000;
+/// Memory of a thread to inspect a payload.
+#[derive(Debug)]
+pub(super) struct InspectionScratch {
+    pub(super) lower_case: LowerCase,
+    pub(super) lists: ThreadLists,
+}
 
 /// An attempt to match a payload.
 ///
@@ -14,30 +19,28 @@ pub(super) const TESTS_MAX: u32 = 3000;
 /// depends try their next match, as Suricata does.
 pub(super) struct Inspection<'a> {
     payload: &'a [u8],
-    caches: &'a mut PcreCaches,
-    lower_case: &'a mut LowerCase,
+    scratch: &'a mut InspectionScratch,
+    budget: Budget,
     /// The end of the match before.
     previous: usize,
-    /// Tests so far.
-    tests: u32,
     /// Whether no other match of an earlier test can help.
     is_final: bool,
 }
 
 impl<'a> Inspection<'a> {
-    pub(super) fn new(
-        payload: &'a [u8],
-        caches: &'a mut PcreCaches,
-        lower_case: &'a mut LowerCase,
-    ) -> Inspection<'a> {
-        Inspection { payload, caches, lower_case, previous: 0, tests: 0, is_final: false }
+    pub(super) fn new(payload: &'a [u8], scratch: &'a mut InspectionScratch) -> Inspection<'a> {
+        Inspection { payload, scratch, budget: Budget::new(), previous: 0, is_final: false }
+    }
+
+    /// Whether the payload was not inspected to the end, because it takes too much work.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.budget.is_exhausted()
     }
 
     /// Whether the payload passes these tests and all behind them.
     pub(super) fn passes(&mut self, tests: &[PayloadTest]) -> bool {
         let Some((test, rest)) = tests.split_first() else { return true };
-        self.tests += 1;
-        if self.tests == TESTS_MAX {
+        if !self.budget.take_test() {
             self.is_final = true;
             return false;
         }
@@ -71,6 +74,11 @@ impl<'a> Inspection<'a> {
             let searched = &self.payload[from..end];
             let is_cut = content.limits.ends && end < self.payload.len();
             let found = if is_cut { None } else { self.find(content, from, end) };
+            let len = found.map_or(searched.len(), |at| at + content.bytes.len());
+            if !self.budget.take_search(len) {
+                self.is_final = true;
+                return false;
+            }
             let Some(found) = found.map(|at| from + at + content.bytes.len()) else {
                 if content.negated {
                     return self.passes(rest);
@@ -102,7 +110,7 @@ impl<'a> Inspection<'a> {
     /// Where the first match in `from..end` begins, from `from`.
     fn find(&mut self, content: &Content, from: usize, end: usize) -> Option<usize> {
         let payload = match content.any_case {
-            true => self.lower_case.of(self.payload),
+            true => self.scratch.lower_case.of(self.payload),
             false => self.payload,
         };
         content.find(&payload[from..end])
@@ -115,7 +123,11 @@ impl<'a> Inspection<'a> {
         // PCRE takes a start behind the end as an error, which is no match of a negated expression
         // either.
         while from <= subject.len() {
-            let found = pcre.find(subject, from, self.caches);
+            let found = pcre.find(subject, from, &mut self.scratch.lists, &mut self.budget);
+            if self.budget.is_exhausted() {
+                self.is_final = true;
+                return false;
+            }
             if found.is_some() == pcre.negated {
                 return false;
             }

@@ -16,6 +16,10 @@ impl LowerCase {
         LowerCase { bytes: Vec::with_capacity(PAYLOAD_LEN_MAX), is_made: false }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Another packet comes.
     pub(super) fn clear(&mut self) {
         self.is_made = false;

@@ -7,6 +7,7 @@
 //! A [`RuleEngine`] is shared by threads. Each thread has a [`Scratch`].
 //! [`RuleEngine::inspect`] allocates nothing.
 
+mod budget;
 mod content;
 mod field;
 mod header;
@@ -30,11 +31,11 @@ pub use signature::{Signature, SignatureProblem};
 
 use crate::rule::{Action, Rule, RuleError, RuleProblem, read_with};
 use crate::variables::Variables;
-use inspection::Inspection;
+use inspection::{Inspection, InspectionScratch};
 use lower_case::LowerCase;
 use matcher::MatcherScratch;
 use packet::InspectedPacket;
-use pcre::PcreCaches;
+use pcre::{TABLES_LEN_MAX, ThreadLists};
 use prefilter::{CandidateSet, DirectedSignature, Prefilter};
 
 /// The most alerts of a packet; `packet-alert-max` of Suricata is the same.
@@ -88,8 +89,22 @@ pub struct RuleEngine {
 pub struct Scratch {
     candidates: CandidateSet,
     patterns: MatcherScratch,
-    caches: PcreCaches,
-    lower_case: LowerCase,
+    inspection: InspectionScratch,
+    given_up: u64,
+}
+
+impl Scratch {
+    /// How often a packet was not inspected to the end for a signature, because this took more work
+    /// than the engine does. The signature does not match such a packet.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Bytes that the thread needs. Memory of Vectorscan is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        let InspectionScratch { lower_case, lists } = &self.inspection;
+        self.candidates.memory_bytes() + lower_case.memory_bytes() + lists.memory_bytes()
+    }
 }
 
 impl RuleEngine {
@@ -108,9 +123,9 @@ impl RuleEngine {
             (order_of(signature.action), signature.priority, signature.sid)
         });
         let (numbers, mut signatures): (Vec<usize>, Vec<Signature>) = ordered.into_iter().unzip();
-        let mut caches = 0;
+        let mut left = TABLES_LEN_MAX;
         for signature in &mut signatures {
-            signature.expressions_mut().for_each(|pcre| pcre.add_cache(&mut caches));
+            signature.expressions_mut().for_each(|pcre| pcre.make_table(&mut left));
         }
         let directions = |(number, signature): (u32, &Signature)| {
             let headers = signature.headers.clone().into_iter();
@@ -137,12 +152,14 @@ impl RuleEngine {
 
     /// Memory for one thread. [`RuleEngine::inspect`] does not grow it.
     pub fn scratch(&self) -> Scratch {
+        let mut lists = ThreadLists::default();
         let expressions = self.signatures.iter().flat_map(Signature::expressions);
+        expressions.for_each(|pcre| pcre.grow(&mut lists));
         Scratch {
             candidates: self.prefilter.candidates(self.entries.len()),
             patterns: self.prefilter.scratch(),
-            caches: expressions.filter_map(|pcre| Some(pcre.vm()?.create_cache())).collect(),
-            lower_case: LowerCase::new(),
+            inspection: InspectionScratch { lower_case: LowerCase::new(), lists },
+            given_up: 0,
         }
     }
 
@@ -158,15 +175,15 @@ impl RuleEngine {
         mut report: impl FnMut(Alert),
     ) -> Result<(), NotInspected> {
         let packet = InspectedPacket::read(frame)?;
-        let Scratch { candidates, patterns, caches, lower_case } = scratch;
-        lower_case.clear();
+        let Scratch { candidates, patterns, inspection, given_up } = scratch;
+        inspection.lower_case.clear();
         self.prefilter.find(&packet, patterns, candidates);
         let mut alerts = 0;
         for &entry in &candidates.entries {
             let entry = &self.entries[entry as usize];
             let number = entry.signature as usize;
             let signature = &self.signatures[number];
-            if !entry.header.matches(&packet) || !signature.matches(&packet, caches, lower_case) {
+            if !entry.header.matches(&packet) || !signature.matches(&packet, inspection, given_up) {
                 continue;
             }
             if signature.action == Action::Pass {
@@ -187,22 +204,31 @@ impl RuleEngine {
 }
 
 impl Signature {
-    /// Whether a packet has the size, the flags and the payload.
+    /// Whether a packet has the size, the flags and the payload. Counts up if the payload is given
+    /// up.
     fn matches(
         &self,
         packet: &InspectedPacket<'_>,
-        caches: &mut PcreCaches,
-        lower_case: &mut LowerCase,
+        scratch: &mut InspectionScratch,
+        given_up: &mut u64,
     ) -> bool {
         let payload = packet.payload;
         let has_flags = self.flags.iter().all(|test| {
             packet.flags.is_some_and(|flags| test.matches(flags, self.pattern.is_some()))
         });
-        has_flags
-            && self.size.is_none_or(|size| size.matches(payload.len()))
-            && (self.tests.is_empty()
-                || !payload.is_empty()
-                    && Inspection::new(payload, caches, lower_case).passes(&self.tests))
+        if !has_flags || self.size.is_some_and(|size| !size.matches(payload.len())) {
+            return false;
+        }
+        if self.tests.is_empty() {
+            return true;
+        }
+        if payload.is_empty() {
+            return false;
+        }
+        let mut inspection = Inspection::new(payload, scratch);
+        let passes = inspection.passes(&self.tests);
+        *given_up += u64::from(inspection.is_exhausted());
+        passes
     }
 }
 

@@ -98,6 +98,10 @@ pub(super) struct CandidateSet {
 }
 
 impl CandidateSet {
+    pub(super) fn memory_bytes(&self) -> usize {
+        (self.entries.capacity() + self.rounds.capacity()) * size_of::<u32>()
+    }
+
     fn clear(&mut self) {
         self.entries.clear();
         self.round = self.round.wrapping_add(1);

@@ -210,19 +210,54 @@ fn a_packet_has_at_most_fifteen_alerts() {
     assert_eq!(alerts(&rules, &datagram(b"a")), (1..=15).collect::<Vec<u32>>());
 }
 
-/// The `sid` of each alert, and the shortest of three times.
+/// The `sid` of each alert, how often the engine gave up, and the shortest of three times.
 #[track_caller]
-fn timed(rules: &str, frame: &[u8]) -> (Vec<u32>, Duration) {
+fn timed(rules: &str, frame: &[u8]) -> (Vec<u32>, u64, Duration) {
     let rules = read(rules, &variables()).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let engine = RuleEngine::new(rules.into_iter().map(|(_, signature)| signature.unwrap()));
     let inspect = || {
         let (mut scratch, mut found, start) = (engine.scratch(), Vec::new(), Instant::now());
         engine.inspect(frame, &mut scratch, |alert| found.push(alert.sid)).unwrap();
-        (found, start.elapsed())
+        (found, scratch.given_up(), start.elapsed())
     };
     let mut all: Vec<_> = (0..3).map(|_| inspect()).collect();
-    all.sort_by_key(|(_, elapsed)| *elapsed);
+    all.sort_by_key(|(_, _, elapsed)| *elapsed);
     all.remove(0)
+}
+
+#[test]
+fn a_signature_that_takes_too_much_work_does_not_match_and_is_counted() {
+    // Without a limit, these take seconds to hours.
+    let limit = Duration::from_millis(500);
+    let ends = "a".repeat(1000);
+    let hostile = [
+        ("content:\"a\"; pcre:\"/a.{600}x/sR\";", 1_400),
+        ("content:\"a\"; pcre:\"/a.{600}x/sR\"; isdataat:1,relative;", 1_400),
+        ("content:\"a\"; pcre:!\"/a.{600}x/sR\";", 60_000),
+        ("content:\"a\"; pcre:\"/a.*x/sR\";", 60_000),
+        ("pcre:\"/(a|aa){1,2000}x/\";", 60_000),
+        (&format!("content:\"a\"; content:\"{ends}\"; within:65000; endswith;"), 60_000),
+    ];
+    for (options, len) in hostile {
+        let rules = format!(
+            "alert udp any any -> any any ({options} sid:1;)\n\
+             alert udp any any -> any any (content:\"a\"; sid:2;)\n"
+        );
+        let payload = [&vec![b'a'; len][..], b"z"].concat();
+        let (alerts, given_up, elapsed) = timed(&rules, &datagram(&payload));
+        assert_eq!((alerts, given_up), (vec![2], 1), "{options}: others match");
+        assert!(elapsed < limit, "{options}: {elapsed:?}");
+    }
+}
+
+#[test]
+fn work_that_a_packet_of_ethernet_needs_is_done() {
+    let rule = "alert udp any any -> any any (content:\"a\"; pcre:\"/a.*x/sR\"; sid:1;)";
+    let (alerts, given_up, _) = timed(rule, &datagram(&[b'a'; 1400]));
+    assert_eq!((alerts, given_up), (vec![], 0));
+    let rule = "alert udp any any -> any any (pcre:\"/[^\\n]{1000}x/\"; sid:1;)";
+    let (alerts, given_up, _) = timed(rule, &datagram(&[&[b'a'; 1399][..], b"x"].concat()));
+    assert_eq!((alerts, given_up), (vec![1], 0));
 }
 
 #[test]
@@ -235,7 +270,7 @@ fn contents_are_searched_in_time_that_is_linear_in_the_payload() {
         )
     };
     let rules: String = (1..=10).map(rule).collect();
-    let (alerts, elapsed) = timed(&rules, &datagram(&[&b"zz"[..], &[b'A'; 60_000]].concat()));
+    let (alerts, _, elapsed) = timed(&rules, &datagram(&[&b"zz"[..], &[b'A'; 60_000]].concat()));
     assert_eq!(alerts, NONE);
     assert!(elapsed < Duration::from_millis(300), "{elapsed:?}");
     let last = [&b"zz"[..], &[b'A'; 7001], b"B"].concat();
@@ -248,7 +283,7 @@ fn a_signature_is_a_candidate_once_however_often_its_pattern_comes() {
     let rules: String = (1..=5000).map(rule).collect();
     let once = [&b"aa"[..], &[b'.'; 1398]].concat();
     let [once, often] =
-        [&once[..], &[b'a'; 1400]].map(|payload| timed(&rules, &datagram(payload)).1);
+        [&once[..], &[b'a'; 1400]].map(|payload| timed(&rules, &datagram(payload)).2);
     assert!(often < once * 10 + Duration::from_micros(200), "{often:?}, once {once:?}");
 }
 
@@ -270,6 +305,20 @@ fn places_of_a_shared_pattern_find_their_candidates() {
     let often: Vec<u8> = b"ab".repeat(100);
     let priority = |sid: u32| (1..=100).contains(&sid);
     assert!(alerts(&rules, &datagram(&often)).into_iter().all(priority));
+}
+
+#[test]
+fn the_memory_of_a_thread_does_not_grow_with_the_number_of_expressions() {
+    let bytes = |count: u32| {
+        let rule = |sid| {
+            format!("alert udp any any -> any any (pcre:\"/a.{{3000}}{sid}x/s\"; sid:{sid};)\n")
+        };
+        let rules = read(&(1..=count).map(rule).collect::<String>(), &variables()).unwrap();
+        let engine = RuleEngine::new(rules.into_iter().map(|(_, signature)| signature.unwrap()));
+        engine.scratch().memory_bytes()
+    };
+    let [one, many] = [1, 9].map(bytes);
+    assert!(many < one + 1000, "{one} and {many}");
 }
 
 #[test]

@@ -1,23 +1,31 @@
 //! `pcre`: regular expressions, matched in time that is linear in the payload.
 
 mod syntax;
+mod table;
+mod threads;
 
-use regex_automata::dfa::{Automaton, StartKind, dense, regex};
-use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
-use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::dfa::{StartKind, dense};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::Hir;
 
+use super::budget::Budget;
 use super::content::{negation, unquoted};
 use super::lack::Lack;
 use super::signature::Unfit;
 use syntax::{Expression, Syntax, SyntaxProblem};
+use table::{Table, end_of_match, start_of_match};
+pub(super) use threads::ThreadLists;
+use threads::ThreadSearch;
 
 /// Bytes of a table of an expression. If it needs more, threads match it, byte by byte.
 const TABLE_LEN_MAX: usize = 256 << 10;
 /// Bytes that making a table may take.
 const WORK_LEN_MAX: usize = 2 << 20;
-/// Bytes of the states of an expression.
+/// Bytes of all tables of an engine. Later expressions are matched by threads.
+pub(super) const TABLES_LEN_MAX: usize = 256 << 20;
+/// Bytes of the states of an expression. The threads of a core need at most twice as many, whatever
+/// the number of expressions is.
 const STATES_LEN_MAX: usize = 1 << 20;
 
 /// A regular expression that a payload matches, or does not match.
@@ -33,20 +41,20 @@ pub(super) struct Pcre {
     /// Whether a match begins at the start alone (`A`).
     anchored: bool,
     expression: Expression,
-    matcher: Option<PcreMatcher>,
+    /// Once the expression is finished.
+    states: Option<NFA>,
+    matcher: PcreMatcher,
 }
 
 #[derive(Clone, Debug)]
 enum PcreMatcher {
-    /// Tables of states: they say where the first match is, or whether there is one.
-    Places(Box<regex::Regex>),
-    Presence(Box<dense::DFA<Vec<u32>>>),
-    /// With the number of the cache that it needs.
-    Threads(Box<PikeVM>, usize),
+    /// Tables of states, one of which reads backwards: they say where the first match is.
+    Places(Box<[Table; 2]>),
+    /// A table that says whether there is a match.
+    Presence(Box<Table>),
+    /// No table.
+    Threads,
 }
-
-/// Memory in which the expressions without a table are matched.
-pub(super) type PcreCaches = Vec<pikevm::Cache>;
 
 impl Pcre {
     /// Reads `"/expression/flags"`, with or without a `!`.
@@ -90,11 +98,12 @@ impl Pcre {
             has_place: false,
             anchored,
             expression,
-            matcher: None,
+            states: None,
+            matcher: PcreMatcher::Threads,
         })
     }
 
-    /// Makes the matcher, once it is known whether the place of a match counts.
+    /// Makes the states, once it is known whether the place of a match counts.
     pub(super) fn finish(&mut self) -> Result<(), Lack> {
         if self.has_place && self.expression.ends_before_newline {
             return Err(Lack::value("pcre", "`$` without `E` before a relative test"));
@@ -102,21 +111,23 @@ impl Pcre {
         if self.has_place && self.expression.repeats_nothing {
             return Err(Lack::value("pcre", "repetitions of nothing before a relative test"));
         }
-        let states = states(&self.expression.hir, false)
-            .ok_or(Lack::value("pcre", "more than a megabyte of states"))?;
-        self.matcher = Some(match self.table(&states) {
-            Some(matcher) => matcher,
-            None => {
-                let vm = PikeVM::new_from_nfa(states);
-                let vm = vm.map_err(|_| Lack::value("pcre", "this expression"))?;
-                PcreMatcher::Threads(Box::new(vm), 0)
-            }
-        });
+        let states = states(&self.expression.hir, false);
+        self.states = Some(states.ok_or(Lack::value("pcre", "more than a megabyte of states"))?);
         Ok(())
     }
 
+    /// Makes a table, if it is small and fits into these bytes, which it takes.
+    pub(super) fn make_table(&mut self, left: &mut usize) {
+        let Some(states) = &self.states else { return };
+        let Some(matcher) = self.table(states) else { return };
+        if let Some(behind) = left.checked_sub(matcher.memory_bytes()) {
+            *left = behind;
+            self.matcher = matcher;
+        }
+    }
+
     /// The expression as a table, unless it is too large.
-    fn table(&self, states: &thompson::NFA) -> Option<PcreMatcher> {
+    fn table(&self, states: &NFA) -> Option<PcreMatcher> {
         let start = if self.anchored { StartKind::Anchored } else { StartKind::Unanchored };
         let config = dense::Config::new()
             .start_kind(start)
@@ -134,76 +145,81 @@ impl Pcre {
             .match_kind(MatchKind::All);
         let states = self::states(&self.expression.hir, true)?;
         let reverse = dense::Builder::new().configure(config).build_from_nfa(&states).ok()?;
-        let regex = regex::Builder::new().build_from_dfas(forward, reverse);
-        Some(PcreMatcher::Places(Box::new(regex)))
-    }
-
-    /// Makes the memory that it needs to match.
-    pub(super) fn add_cache(&mut self, caches: &mut usize) {
-        if let Some(PcreMatcher::Threads(_, number)) = &mut self.matcher {
-            *number = *caches;
-            *caches += 1;
-        }
+        Some(PcreMatcher::Places(Box::new([forward, reverse])))
     }
 
     /// Bytes of its tables and states.
     pub(super) fn memory_bytes(&self) -> usize {
-        match &self.matcher {
-            Some(PcreMatcher::Places(regex)) => {
-                size_of::<regex::Regex>()
-                    + regex.forward().memory_usage()
-                    + regex.reverse().memory_usage()
-            }
-            Some(PcreMatcher::Presence(dfa)) => {
-                size_of::<dense::DFA<Vec<u32>>>() + dfa.memory_usage()
-            }
-            Some(PcreMatcher::Threads(vm, _)) => size_of::<PikeVM>() + vm.get_nfa().memory_usage(),
-            None => 0,
-        }
+        let states = self.states.as_ref();
+        states.map_or(0, |states| size_of::<NFA>() + states.memory_usage())
+            + self.matcher.memory_bytes()
     }
 
-    /// The matcher that needs memory of its own.
-    pub(super) fn vm(&self) -> Option<&PikeVM> {
-        match &self.matcher {
-            Some(PcreMatcher::Threads(vm, _)) => Some(vm),
-            _ => None,
+    /// Makes the memory of a thread large enough.
+    pub(super) fn grow(&self, lists: &mut ThreadLists) {
+        if let (PcreMatcher::Threads, Some(states)) = (&self.matcher, &self.states) {
+            lists.grow(states);
         }
     }
 
     /// Start and end of the first match that begins at `start` or later. If no test follows that
-    /// needs the place, it is not the true one.
+    /// needs the place, it is not the true one. Nothing is found if the budget does not reach.
     pub(super) fn find(
         &self,
         payload: &[u8],
         start: usize,
-        caches: &mut PcreCaches,
+        lists: &mut ThreadLists,
+        budget: &mut Budget,
     ) -> Option<(usize, usize)> {
         let anchored = if self.anchored { Anchored::Yes } else { Anchored::No };
         let input = Input::new(payload).range(start..).anchored(anchored);
-        match self.matcher.as_ref()? {
-            // A table fails on bytes that it was told to stop at, and these have none.
-            PcreMatcher::Places(regex) => {
-                let found = regex.try_search(&input).ok().flatten()?;
-                Some((found.start(), found.end()))
+        let found = match &self.matcher {
+            PcreMatcher::Places(tables) => {
+                let [forward, reverse] = &**tables;
+                let end = end_of_match(forward, &input, budget)?;
+                let begin = match self.anchored || end == start {
+                    true => Some(start),
+                    false => start_of_match(reverse, payload, (start, end), budget),
+                };
+                begin.map(|begin| (begin, end))
             }
             PcreMatcher::Presence(table) => {
-                let found = table.try_search_fwd(&input.earliest(true)).ok().flatten()?;
-                Some((start, found.offset()))
+                let end = end_of_match(table, &input.earliest(true), budget)?;
+                Some((start, end))
             }
-            PcreMatcher::Threads(vm, cache) => {
-                let found = vm.find(&mut caches[*cache], input)?;
-                Some((found.start(), found.end()))
+            PcreMatcher::Threads => {
+                let search = ThreadSearch {
+                    states: self.states.as_ref()?,
+                    payload,
+                    start,
+                    is_anchored: self.anchored,
+                    is_any: !self.has_place,
+                };
+                lists.find(&search, budget)
             }
+        };
+        found.filter(|_| !budget.is_exhausted())
+    }
+}
+
+impl PcreMatcher {
+    /// Bytes of its tables.
+    fn memory_bytes(&self) -> usize {
+        let bytes = |table: &Table| size_of::<Table>() + table.memory_usage();
+        match self {
+            PcreMatcher::Places(tables) => tables.iter().map(bytes).sum(),
+            PcreMatcher::Presence(table) => bytes(table),
+            PcreMatcher::Threads => 0,
         }
     }
 }
 
 /// The states of an expression; `None` if they are too many.
-fn states(hir: &Hir, reverse: bool) -> Option<thompson::NFA> {
+fn states(hir: &Hir, reverse: bool) -> Option<NFA> {
     let config = thompson::Config::new()
         .utf8(false)
         .reverse(reverse)
-        .which_captures(if reverse { WhichCaptures::None } else { WhichCaptures::Implicit })
+        .which_captures(WhichCaptures::None)
         .nfa_size_limit(Some(STATES_LEN_MAX));
     thompson::Compiler::new().configure(config).build_from_hir(hir).ok()
 }

@@ -9,18 +9,65 @@ fn pcre(value: &str, has_place: bool) -> Pcre {
     pcre
 }
 
+/// The first match with a table, if a table is possible, and without.
+fn find(pcre: Pcre, payload: &[u8]) -> [Option<(usize, usize)>; 2] {
+    find_from(pcre, payload, 0)
+}
+
+fn find_from(mut pcre: Pcre, payload: &[u8], start: usize) -> [Option<(usize, usize)>; 2] {
+    let mut lists = ThreadLists::default();
+    let mut found = || {
+        pcre.grow(&mut lists);
+        let found = pcre.find(payload, start, &mut lists, &mut Budget::new());
+        pcre.make_table(&mut { TABLES_LEN_MAX });
+        found
+    };
+    let by_threads = found();
+    [found(), by_threads]
+}
+
 /// The first match, with its place.
 #[track_caller]
 fn place(value: &str, payload: &[u8]) -> Option<(usize, usize)> {
-    let mut pcre = pcre(value, true);
-    pcre.add_cache(&mut 0);
-    let mut caches = pcre.vm().map(PikeVM::create_cache).into_iter().collect();
-    pcre.find(payload, 0, &mut caches)
+    let [by_table, by_threads] = find(pcre(value, true), payload);
+    assert_eq!(by_table, by_threads);
+    by_table
 }
 
+#[track_caller]
 fn has(value: &str, payload: &[u8]) -> bool {
-    let pcre = pcre(value, false);
-    pcre.find(payload, 0, &mut PcreCaches::new()).is_some()
+    let [by_table, by_threads] = find(pcre(value, false), payload);
+    assert_eq!(by_table.is_some(), by_threads.is_some());
+    by_table.is_some()
+}
+
+fn has_no_table(mut pcre: Pcre) -> bool {
+    pcre.make_table(&mut { TABLES_LEN_MAX });
+    matches!(pcre.matcher, PcreMatcher::Threads)
+}
+
+#[test]
+fn tables_have_a_bound_and_change_no_match() {
+    let (mut first, mut second) = (pcre("/ab+c/", false), pcre("/ab+c/", false));
+    let mut left = TABLES_LEN_MAX;
+    first.make_table(&mut left);
+    let bytes = TABLES_LEN_MAX - left;
+    assert!(bytes > 0 && first.memory_bytes() > second.memory_bytes());
+    left = bytes - 1;
+    second.make_table(&mut left);
+    assert!(left == bytes - 1 && matches!(second.matcher, PcreMatcher::Threads));
+}
+
+#[test]
+fn the_memory_of_threads_has_a_bound() {
+    for value in ["/a.{8000}x/s", "/(?:ab|cd){3000}/", "/(?:a?b){4000}/", "/(?:a|bc|def|gh){1200}/"]
+    {
+        let pcre = pcre(value, true);
+        let mut lists = ThreadLists::default();
+        pcre.grow(&mut lists);
+        let bytes = lists.memory_bytes();
+        assert!((100_000..=2 * STATES_LEN_MAX).contains(&bytes), "{value}: {bytes}");
+    }
 }
 
 #[test]
@@ -62,15 +109,22 @@ fn escapes_and_classes_are_bytes() {
 #[test]
 fn a_large_expression_is_matched_without_a_table() {
     let value = "/(a|b).{0,400}c(d|e).{0,400}f/";
-    assert!(pcre(value, true).vm().is_some());
+    assert!(has_no_table(pcre(value, true)));
     let payload = [&b"xxb"[..], &[b'-'; 300], b"ce", &[b'-'; 400], b"f."].concat();
     assert_eq!(place(value, &payload), Some((2, payload.len() - 1)));
 }
 
 #[test]
 fn the_search_can_begin_within_the_payload() {
-    let find = |value| pcre(value, true).find(b"aba", 1, &mut PcreCaches::new());
-    assert_eq!((find("/a/"), find("/^a/"), find("/a/A")), (Some((2, 3)), None, None));
+    for (value, expected) in [
+        ("/a/", Some((2, 3))),
+        ("/^a/", None),
+        ("/a/A", None),
+        ("/\\Ba/", Some((2, 3))),
+        ("/b*/", Some((1, 2))),
+    ] {
+        assert_eq!(find_from(pcre(value, true), b"aba", 1), [expected; 2], "{value}");
+    }
 }
 
 #[track_caller]
