@@ -51,7 +51,7 @@ pub struct TupleWorkload {
 pub struct WorkStepTime {
     /// Its name.
     pub name: String,
-    /// What it takes for a tuple, nanoseconds.
+    /// Time for a tuple, nanoseconds.
     pub tuple_ns: f64,
 }
 
@@ -70,7 +70,7 @@ pub struct AnalyticsObservation {
     pub slides_ns: Vec<u64>,
     /// Time on the CPU of all workers' cores together for the same slides, nanoseconds.
     pub worked_ns: Vec<u64>,
-    /// Where the time of a tuple goes on the workers' cores: `receive`, `demultiplex`, `hand_over`,
+    /// Time of a tuple on the workers' cores by step: `receive`, `demultiplex`, `hand_over`,
     /// `acknowledge`, `operator`, and `rest` of the receiving side.
     pub steps: Vec<WorkStepTime>,
     /// Time that the card's own work takes for a tuple where a core does it, nanoseconds.

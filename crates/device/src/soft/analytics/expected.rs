@@ -1,4 +1,4 @@
-//! What the workers' results have to be: a plain count of all tuples, window by window.
+//! The expected results: a plain count of all tuples, window by window.
 
 use std::collections::{HashMap, VecDeque};
 

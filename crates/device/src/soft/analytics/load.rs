@@ -88,10 +88,12 @@ impl TupleLoad {
         };
         let spec = FlowSpec { count: workload.keys, popularity, ..FlowSpec::default() };
         let picker = FlowSet::new(&spec).map_err(broken)?.picker(workload.seed);
+        let parts = if help == CardHelp::Steer { workers } else { 1 };
         let source = |number: usize| {
-            let random = mix(1 << 40 | number as u64).to_le_bytes();
+            let random = mix(workload.seed << 40 ^ number as u64).to_le_bytes();
             Source {
-                id: number as u64,
+                // The card gives progress to the worker of the lowest byte.
+                id: (number / parts << 8 | number % parts) as u64,
                 ip: Ipv4Addr::new(10, 10, random[0], random[1]),
                 port: 32_768 | u16::from_le_bytes([random[2], random[3]]),
                 next: 0,
@@ -99,7 +101,6 @@ impl TupleLoad {
                 count: 0,
             }
         };
-        let parts = if help == CardHelp::Steer { workers } else { 1 };
         Ok(TupleLoad {
             workload: *workload,
             sources: (0..SOURCES * workers).map(source).collect(),
@@ -225,4 +226,23 @@ fn frame(source: &Source, content: &[u8]) -> Result<Vec<u8>, BuildError> {
         }),
         Layer::Payload(content.to_vec()),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_of_one_worker_reports_its_progress_to_that_worker() {
+        let workload = TupleWorkload { keys: 9, zipf: 0.0, payload_len: 0, batch: 9, seed: 1 };
+        for workers in 1..=16 {
+            let load = TupleLoad::new(&workload, (CardHelp::Steer, workers), 1 << 30).unwrap();
+            for (number, source) in load.sources.iter().enumerate() {
+                assert_eq!((source.id & 255) as usize % workers, number % workers, "{workers}");
+            }
+            let mut ids: Vec<u64> = load.sources.iter().map(|source| source.id).collect();
+            ids.dedup();
+            assert_eq!(ids.len(), 64 * workers);
+        }
+    }
 }

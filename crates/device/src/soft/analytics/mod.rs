@@ -5,7 +5,7 @@
 //! before anything is timed. Then the cores receive what it has given them, and after that the
 //! workers count; both are timed by the time that their threads have on CPUs. With the program
 //! `tuple-items` the card has written the tuples into the workers' rings, and acknowledged them:
-//! the workers alone have to do something.
+//! only the workers still have work.
 //!
 //! Staged: this shows time and throughput, and no loss. The result of every window is compared with
 //! a plain count.
@@ -18,7 +18,8 @@ mod pass;
 mod serve;
 
 pub use load::KEYS_MAX;
-pub use serve::WORKERS_MAX;
+pub use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX as BATCH_MAX};
+pub use serve::{RESULT_SLIDES, SLIDES_MIN, WARM_SLIDES, WORKERS_MAX};
 pub(super) use serve::{count, places};
 
 #[cfg(test)]

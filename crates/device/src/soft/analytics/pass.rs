@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use niclab_analytics::card::{HostReception, RingsSetup, TupleRings};
-use niclab_analytics::cost::{StepClock, StepObserver, StepTotals};
+use niclab_analytics::cost::{StepClock, StepObserver, StepTotals, WorkStep};
 use niclab_analytics::definition::{Query, WindowResult};
 use niclab_analytics::job::{EngineOptions, JobEngine};
 use niclab_analytics::rank::KeyCount;
@@ -54,11 +54,13 @@ const LOOK: Duration = Duration::from_micros(100);
 /// Rounds in which all sources are known.
 const GREETINGS: usize = 8;
 
-/// What a slide took.
+/// Times of a slide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slide {
     /// By core: time on its CPU as receiver and as worker, nanoseconds.
     pub(super) cores_ns: Vec<u64>,
+    /// By step of all cores as receivers: time by the clock, nanoseconds.
+    pub(super) receiving_ns: [u64; WorkStep::ALL.len()],
     /// Of all cores: time as receivers, nanoseconds.
     pub(super) received_ns: u64,
     /// Time of the card's own work, nanoseconds.
@@ -66,6 +68,12 @@ pub(super) struct Slide {
     /// From the first frame that says that the slide has ended to the result of its window, where
     /// nothing else is left to be done then; nanoseconds.
     pub(super) result_ns: Option<u64>,
+}
+
+/// Workers behind a gate. It opens first when both go, for the engine waits for its workers then.
+struct GatedEngine {
+    _open: OpenAtEnd,
+    engine: JobEngine,
 }
 
 /// A result, and when it came.
@@ -87,13 +95,11 @@ pub(super) struct StagedWorkers {
     pub(super) wrong: u64,
     pub(super) frames: u64,
     /// Steps of the receiving sides, and of the workers.
-    pub(super) receiving: Arc<StepTotals>,
+    receiving: Arc<StepTotals>,
     pub(super) working: Arc<StepTotals>,
     results: Arc<Results>,
     gate: Arc<Gate>,
-    /// Before the engine, which waits for its workers when it goes.
-    _open_at_end: OpenAtEnd,
-    engine: JobEngine,
+    engine: GatedEngine,
     reception: Reception,
     card: Card,
     cores: Vec<Core>,
@@ -134,20 +140,22 @@ impl StagedWorkers {
             windows,
             ..ReceiverOptions::default()
         };
-        let open_at_end = OpenAtEnd(Arc::clone(&gate));
+        let gated = |engine| GatedEngine { _open: OpenAtEnd(Arc::clone(&gate)), engine };
         let (engine, program, services, reception) = match of.help {
             CardHelp::Dma => {
                 let made = TupleRings::setup(RECEIVER, (workers, workers), windows, receiver);
                 let RingsSetup { rings, program, services, inboxes } = made.map_err(broken)?;
                 let engine = JobEngine::start_on(inboxes, options, emit, observers);
-                let engine = engine.map_err(broken)?;
+                let engine = gated(engine.map_err(broken)?);
                 (engine, Some(program), services, Reception::Rings(Box::new(rings)))
             }
             CardHelp::Rss | CardHelp::Steer => {
                 let engine = JobEngine::start(options, emit, observers).map_err(broken)?;
+                let engine = gated(engine);
                 let shape = (workers, of.help == CardHelp::Steer);
                 let step_clock = |_| Box::new(StepClock::new(Arc::clone(&receiving))) as _;
-                let made = HostReception::new(&engine, RECEIVER, shape, receiver, &step_clock);
+                let made =
+                    HostReception::new(&engine.engine, RECEIVER, shape, receiver, &step_clock);
                 let mut host = made.map_err(broken)?;
                 let services = std::mem::take(&mut host.services);
                 (engine, host.program.take(), services, Reception::Host(Box::new(host)))
@@ -178,7 +186,6 @@ impl StagedWorkers {
             working,
             results,
             gate,
-            _open_at_end: open_at_end,
             engine,
             reception,
             card,
@@ -273,14 +280,23 @@ impl StagedWorkers {
             if kept != count {
                 return Err(broken(format!("{kept} of {count} frames came to the cores")));
             }
+            let before_ns = self.receiving_ns();
             let received_ns = self.receive()?;
+            for (sum, (now, before)) in
+                slide.receiving_ns.iter_mut().zip(self.receiving_ns().into_iter().zip(before_ns))
+            {
+                *sum += now - before;
+            }
             slide.received_ns += received_ns.iter().sum::<u64>();
             slide.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
             self.hosts.iter().for_each(|host| host.pass());
         }
         let before_ns = self.gate.worked_ns();
         self.gate.open();
-        self.wait(|staged| staged.is_counted() && (!is_end || staged.result().is_some()))?;
+        self.wait("not all tuples are counted", StagedWorkers::is_counted)?;
+        if is_end {
+            self.wait("a window has no result", |staged| staged.result().is_some())?;
+        }
         self.close()?;
         let worked_ns = self.gate.worked_ns().into_iter().zip(before_ns);
         let of_pass = worked_ns.map(|(now, before)| now - before);
@@ -290,6 +306,11 @@ impl StagedWorkers {
             true => Ok(()),
             false => Err(broken(format!("{taken} of {} tuples were taken", self.load.made()))),
         }
+    }
+
+    /// Time of the steps of all receiving sides so far.
+    fn receiving_ns(&self) -> [u64; WorkStep::ALL.len()] {
+        WorkStep::ALL.map(|step| self.receiving.of(step).0)
     }
 
     /// Has all cores take the frames that their hosts have kept, at once; by core: what that took.
@@ -323,7 +344,7 @@ impl StagedWorkers {
         for _ in 0..LAST_ROUNDS {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
         }
-        self.wait(|staged| staged.result().is_some())?;
+        self.wait("a window has no result", |staged| staged.result().is_some())?;
         self.close()?;
         let (_, at) = self.result().ok_or_else(|| broken("a result is gone"))?;
         Ok(at.saturating_duration_since(begun).as_nanos() as u64)
@@ -352,16 +373,19 @@ impl StagedWorkers {
 
     /// Waits until the workers are so far. Meanwhile the receiving sides look at the time: one that
     /// has nothing to take passes on within a millisecond what the others have said last.
-    fn wait(&mut self, is_done: impl Fn(&StagedWorkers) -> bool) -> Result<(), DeviceError> {
+    fn wait(
+        &mut self,
+        lack: &str,
+        is_done: impl Fn(&StagedWorkers) -> bool,
+    ) -> Result<(), DeviceError> {
         let begun = Instant::now();
         while !is_done(self) {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
-            if self.engine.is_over() {
+            if self.engine.engine.is_over() {
                 return Err(broken("the workers have ended"));
             }
             if begun.elapsed() > SLIDE_MAX {
-                let (counted, made) = (self.gate.counted(), self.load.made());
-                return Err(broken(format!("the workers have counted {counted} of {made} tuples")));
+                return Err(broken(format!("{lack} after {} s", SLIDE_MAX.as_secs())));
             }
             thread::sleep(LOOK);
         }
@@ -371,8 +395,8 @@ impl StagedWorkers {
     /// Holds the workers.
     fn close(&mut self) -> Result<(), DeviceError> {
         self.gate.close();
-        self.engine.inboxes().iter().for_each(|inbox| inbox.wake());
-        self.wait(|staged| staged.gate.held() == staged.cores.len())
+        self.engine.engine.inboxes().iter().for_each(|inbox| inbox.wake());
+        self.wait("a worker does not stop", |staged| staged.gate.held() == staged.cores.len())
     }
 
     /// Compares the result of the slide's window with a plain count.
@@ -389,7 +413,7 @@ impl StagedWorkers {
     /// # Errors
     /// [`DeviceError::Broken`] where it lost frames of its memory.
     pub(super) fn end_all(self) -> Result<u64, DeviceError> {
-        let StagedWorkers { card, cores, engine, gate, .. } = self;
+        let StagedWorkers { card, cores, engine: GatedEngine { engine, .. }, gate, .. } = self;
         engine.stop();
         gate.open();
         let ended = engine.join();
@@ -416,4 +440,34 @@ fn take(core: &mut Core, host: &SharedHost, waiting: &AtomicUsize) -> u64 {
         core.turn();
     }
     thread_ns() - begun_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counting::TupleWorkload;
+
+    fn staged() -> StagedWorkers {
+        let workload = TupleWorkload { keys: 5, zipf: 1.0, payload_len: 0, batch: 45, seed: 3 };
+        let help = CardHelp::Rss;
+        let of = Counting { help, workload, workers: 1, duration_ns: 1, warmup_ns: 0 };
+        StagedWorkers::new(&of, (&crate::cores::allowed()[..1], false)).unwrap()
+    }
+
+    #[test]
+    fn a_result_that_differs_from_a_plain_count_is_wrong() {
+        let mut staged = staged();
+        staged.slide(false).unwrap();
+        assert_eq!((staged.windows, staged.wrong), (1, 0));
+        // As if the slide before had had a tuple more.
+        staged.expected.pane(&[Counted { stream: 0, key: 4 }]);
+        staged.slide(false).unwrap();
+        assert_eq!((staged.windows, staged.wrong), (2, 1));
+        staged.end_all().unwrap();
+    }
+
+    #[test]
+    fn workers_that_are_held_end_with_all_the_rest() {
+        drop(staged());
+    }
 }

@@ -16,13 +16,13 @@ use crate::face::{DeviceError, PathNode};
 pub const WORKERS_MAX: usize = niclab_analytics::card::WORKERS_MAX;
 
 /// Slides before any is measured, at least: then the windows are full.
-const WARM_SLIDES: usize = 4;
-/// Fewest slides that are measured, and slides whose results are timed.
-const SLIDES_MIN: usize = 3;
-const RESULT_SLIDES: usize = 5;
+pub const WARM_SLIDES: usize = 4;
+/// Fewest slides that are measured.
+pub const SLIDES_MIN: usize = 3;
+/// Slides whose results are timed.
+pub const RESULT_SLIDES: usize = 5;
 
-/// What stands along the tuples' way: the card's stage is over before the workers are timed, and is
-/// timed by itself.
+/// The path of the tuples. The card's stage ends before the workers are timed, and is timed apart.
 pub(in crate::soft) fn places() -> Vec<PathNode> {
     let place = |role: &str, label: &str| PathNode {
         role: role.to_owned(),
@@ -51,18 +51,20 @@ pub(in crate::soft) fn count(
     }
     let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
     slides(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
-    let before = steps_ns(&staged);
+    let taking_ns = |staged: &StagedWorkers| staged.working.of(WorkStep::HandOver).0;
+    let before_ns = taking_ns(&staged);
     let made_before = staged.made();
     let measured = slides(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;
     let tuples = TUPLES * PASSES;
     let timed = (staged.made() - made_before) as f64;
     let frames = staged.frames;
-    let after = steps_ns(&staged);
     let worked_ns: Vec<u64> = measured.iter().map(|slide| slide.cores_ns.iter().sum()).collect();
     let received_ns: u64 = measured.iter().map(|slide| slide.received_ns).sum();
     let times = Times {
-        receiving_ns: std::array::from_fn(|step| after.0[step] - before.0[step]),
-        taking_ns: after.1 - before.1,
+        receiving_ns: std::array::from_fn(|step| {
+            measured.iter().map(|slide| slide.receiving_ns[step]).sum()
+        }),
+        taking_ns: taking_ns(&staged) - before_ns,
         received_ns,
         counted_ns: worked_ns.iter().sum::<u64>() - received_ns,
     };
@@ -121,13 +123,7 @@ fn slides(
     Ok(all)
 }
 
-/// Time of all steps of the receiving sides so far, and that in which workers took tuples.
-fn steps_ns(staged: &StagedWorkers) -> ([u64; WorkStep::ALL.len()], u64) {
-    let receiving = WorkStep::ALL.map(|step| staged.receiving.of(step).0);
-    (receiving, staged.working.of(WorkStep::HandOver).0)
-}
-
-/// Where the time of some slides is, nanoseconds.
+/// Times of some slides, nanoseconds.
 struct Times {
     /// By step of the receiving sides.
     receiving_ns: [u64; WorkStep::ALL.len()],

@@ -11,13 +11,20 @@ fn counting(help: CardHelp) -> Counting {
 
 #[test]
 fn every_help_gives_the_windows_of_a_plain_count() {
+    if crate::cores::allowed().len() < 2 {
+        return eprintln!("SKIP every_help_gives_the_windows_of_a_plain_count: 2 cores are needed");
+    }
     for help in [CardHelp::Rss, CardHelp::Steer, CardHelp::Dma] {
         let (observed, frames) = count(&counting(help), false).unwrap();
         assert!(observed.windows >= 12 && observed.wrong == 0, "{help:?}: {observed:?}");
         // Batches of 45, and the ends of all sources.
         assert!((1_500..1_700).contains(&observed.frames), "{help:?}: {}", observed.frames);
         assert!(frames > 12 * observed.frames, "{help:?}: {frames}");
-        assert!(observed.slides_ns.iter().zip(&observed.worked_ns).all(|(one, all)| one <= all));
+        let steps_ns: f64 = observed.steps.iter().map(|step| step.tuple_ns).sum();
+        let worked_ns: u64 = observed.worked_ns.iter().sum();
+        let all_ns = worked_ns as f64 / (observed.worked_ns.len() as u64 * observed.tuples) as f64;
+        // Steps are timed by the clock, all of it by the CPU.
+        assert!(steps_ns > 0.9 * all_ns, "{help:?}: {steps_ns} of {all_ns} ns");
         assert!(observed.card_ns > 0.0 && observed.results_ns.len() == 5);
         let is_timed = |name: &str| {
             let step = observed.steps.iter().find(|step| step.name == name).unwrap();

@@ -41,7 +41,7 @@ pub(super) struct Pcre {
     /// Whether a match begins at the start alone (`A`).
     anchored: bool,
     expression: Expression,
-    /// Once the expression is finished.
+    /// Once the expression is finished, and where it has no table.
     states: Option<NFA>,
     matcher: PcreMatcher,
 }
@@ -116,13 +116,14 @@ impl Pcre {
         Ok(())
     }
 
-    /// Makes a table, if it is small and fits into these bytes, which it takes.
+    /// Makes a table in place of the states, if it is small and fits into these bytes, which it
+    /// takes.
     pub(super) fn make_table(&mut self, left: &mut usize) {
         let Some(states) = &self.states else { return };
         let Some(matcher) = self.table(states) else { return };
         if let Some(behind) = left.checked_sub(matcher.memory_bytes()) {
             *left = behind;
-            self.matcher = matcher;
+            (self.matcher, self.states) = (matcher, None);
         }
     }
 

@@ -39,19 +39,21 @@ pub(crate) fn compared<'a>(
     (cell.word("mode") != PLAIN).then_some((cell, plain))
 }
 
-/// How a metric stands to that without help at the same place.
+/// Ratio of a metric to that of `rss` at the same point.
 pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> Option<Estimate> {
     let plain = plain_at(results, cell)?;
     (cell.word("mode") != PLAIN).then(|| paired(cell, plain, metric))?
 }
 
-/// Cells of as many workers as were measured.
+/// Cells of the most workers that were measured with the same tuples.
 pub(crate) fn with_most_workers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
-    let mut all = cells(results, device);
+    let all = cells(results, device);
     let workers = |cell: &Cell<'_>| cell.number("workers").unwrap_or(0.0);
-    let most = all.iter().map(|cell| workers(cell)).fold(0.0, f64::max);
-    all.retain(|cell| workers(cell) == most);
-    all
+    let most = |cell: &Cell<'_>| {
+        let same = all.iter().filter(|other| workload_words(other) == workload_words(cell));
+        same.map(|other| workers(other)).fold(0.0, f64::max)
+    };
+    all.iter().filter(|cell| workers(cell) == most(cell)).copied().collect()
 }
 
 /// What is said of a cell's place on an axis.

@@ -5,16 +5,15 @@ use niclab_result::Finding;
 use super::analysis::{
     compared, figure_id, millions, of_plain, with_most_workers, words_at, workload_words,
 };
-use super::metrics::{CARD, CORE_RATE, RESULT, TUPLE};
+use super::metrics::{CARD, CORE_RATE, TUPLE, WHOLE};
 use super::trials::PLAIN;
 use crate::cells::{Cell, paired};
-use crate::findings::number::{FAST, LONG, Number, comparison};
+use crate::findings::number::{FAST, Number, comparison};
 use crate::findings::{NO_COST, RatioVerdict, follows, told, verdict};
 use crate::summary::Results;
 use crate::words;
 
-/// Device by device: what the card's help brings to each worker, what the card works for it, and
-/// what becomes of the time to a result.
+/// Device by device: what the card's help brings to each worker, and what the card works for it.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -23,8 +22,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         for (cell, plain) in pairs.clone() {
             findings.extend(gain(results, cell, plain));
         }
-        findings.extend(pairs.clone().filter_map(|(cell, plain)| price(results, cell, plain)));
-        findings.extend(pairs.filter_map(|(cell, plain)| result(results, cell, plain)));
+        findings.extend(pairs.filter_map(|(cell, plain)| price(results, cell, plain)));
     }
     findings
 }
@@ -71,13 +69,11 @@ fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Fin
         return None;
     }
     let [with, without] = [cell, plain].map(|cell| cell.estimate(CARD));
-    let [took, took_plain] = [cell, plain].map(|cell| cell.estimate(TUPLE));
     let (with, without) = (with?.median, without?.median);
-    let plain_ns = took_plain?.median;
-    let saved_ns = plain_ns - took?.median;
-    if saved_ns <= 0.0 || with - without < NO_COST * plain_ns {
+    if with - without < NO_COST * plain.estimate(TUPLE)?.median {
         return None;
     }
+    let whole = of_plain(results, cell, WHOLE)?;
     let number = Number::new(&more, "1");
     let sentence = format!(
         "With {} the card of {} works {number} as long on a tuple as with {PLAIN} if software does \
@@ -90,42 +86,15 @@ fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Fin
         workload_words(cell),
         words::few(&more),
     );
-    let implication = match with - without > saved_ns {
-        true => {
+    let implication = match verdict(&whole) {
+        Some(RatioVerdict::Differs) if whole.median > 1.0 => {
             "A software card takes more of its own cores than it saves: the help pays off on a \
              card with processors of its own."
         }
-        false => "Even a software card saves more than it takes.",
+        Some(RatioVerdict::Differs) => "Even a software card saves more than it takes.",
+        _ => "",
     };
     let implication = follows(&more, implication);
     let figure = Some(figure_id(results, "steps"));
     Some(told(cell.device, id(cell, "price"), number, (sentence, &implication), figure))
-}
-
-/// Time to a result with help, by that without.
-fn result(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
-    let ratio = of_plain(results, cell, RESULT)?;
-    if verdict(&ratio)? != RatioVerdict::Differs {
-        return None;
-    }
-    let [with, without] = [cell, plain].map(|cell| cell.estimate(RESULT));
-    let (number, words) = comparison(&ratio, LONG);
-    let sentence = format!(
-        "With {} the result of a window of {} takes {words} with {PLAIN}: {} instead of {} from \
-         the end of the slide on ({}, {}){}.",
-        cell.word("mode"),
-        cell.device,
-        words::time(with?.median),
-        words::time(without?.median),
-        words_at(cell, "workers"),
-        workload_words(cell),
-        words::few(&ratio),
-    );
-    let implication = match ratio.median < 1.0 {
-        true => "This help makes results earlier.",
-        false => "This help makes results later.",
-    };
-    let implication = follows(&ratio, implication);
-    let figure = Some(figure_id(results, "steps"));
-    Some(told(cell.device, id(cell, "result"), number, (sentence, &implication), figure))
 }

@@ -23,14 +23,11 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
 
 /// What a tuple costs.
 const COUNTED: &[Metric] = &[
-    higher(
-        CORE_RATE,
-        "1/s",
-        "tuples that a worker's core counts in a second of its work: the mean",
-    ),
+    higher(CORE_RATE, "1/s", "tuples that a worker's core takes in a second of its work: the mean"),
     higher(ALL_RATE, "1/s", "tuples a second of all workers: as fast as the busiest core allows"),
     lower(TUPLE, "ns", "time of the workers' cores for a tuple"),
-    lower(CARD, "ns", "time of a core for the card's work on a tuple, in none of the others"),
+    lower(CARD, "ns", "time of a core for the card's work before the workers' cores begin"),
+    lower(WHOLE, "ns", "time of all cores for a tuple: the workers' and the card's"),
     lower(RESULT, "ns", "from the first frame that ends a slide to the result: the median"),
     neither("busiest_ratio", "1", "work of the busiest core, divided by the mean"),
     neither("frames", "frames", "of a slide"),
@@ -47,6 +44,8 @@ pub(crate) const ALL_RATE: &str = "tuples_per_s";
 pub(crate) const TUPLE: &str = "tuple_ns";
 /// The card's own work.
 pub(crate) const CARD: &str = "card_ns";
+/// Time of the workers' cores and of the card.
+pub(crate) const WHOLE: &str = "tuple_and_card_ns";
 /// Time to the result of a window.
 pub(crate) const RESULT: &str = "result_ns";
 
@@ -77,6 +76,7 @@ pub(crate) fn put_counted(metrics: &mut Metrics, observation: &AnalyticsObservat
         put(metrics, CORE_RATE, tuples * 1e9 / worked_ns, "1/s");
         put(metrics, ALL_RATE, tuples * 1e9 / busiest_ns, "1/s");
         put(metrics, TUPLE, worked_ns / tuples, "ns");
+        put(metrics, WHOLE, worked_ns / tuples + observation.card_ns, "ns");
         put(metrics, "busiest_ratio", busiest_ns * cores / worked_ns, "1");
     }
     for step in &observation.steps {
@@ -91,7 +91,7 @@ pub(crate) fn put_counted(metrics: &mut Metrics, observation: &AnalyticsObservat
     put(metrics, "windows", observation.windows as f64, "windows");
 }
 
-/// Why a trial speaks for nothing: workers that count wrong may be faster.
+/// Why a trial is invalid: workers that count wrong may be faster.
 pub(crate) fn failure(observation: &AnalyticsObservation) -> Option<String> {
     let AnalyticsObservation { wrong, windows, .. } = observation;
     (*wrong > 0).then(|| format!("{wrong} of {windows} windows differ from a plain count"))

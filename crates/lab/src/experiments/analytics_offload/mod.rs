@@ -9,6 +9,7 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
+use niclab_device::soft::analytics::{RESULT_SLIDES, SLIDES_MIN, WARM_SLIDES};
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, put_counted};
@@ -16,9 +17,6 @@ use super::{Experiment, TaskResult, in_its_files, named};
 use crate::measure::Metrics;
 use crate::runner::json;
 
-/// Slides that are counted beside the measured ones, and those that are measured at least.
-const WARM_SLIDES: f64 = 9.0;
-const SLIDES_MIN: f64 = 3.0;
 /// Making, taking, counting and checking a slide, seconds, and that more of single tuples.
 const SLIDE_S: f64 = 0.025;
 const SINGLES_S: f64 = 0.05;
@@ -43,7 +41,8 @@ impl Experiment for AnalyticsOffload {
         let Task::Analytics(of) = task else { return None };
         let measured_s = (of.duration_ns + of.warmup_ns) as f64 / 1e9;
         let slide_s = SLIDE_S + SINGLES_S / f64::from(of.workload.batch.max(1));
-        Some(WARM_SLIDES * slide_s + measured_s.max(SLIDES_MIN * slide_s))
+        let others_s = (WARM_SLIDES + RESULT_SLIDES) as f64 * slide_s;
+        Some(others_s + measured_s.max(SLIDES_MIN as f64 * slide_s))
     }
 
     fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {

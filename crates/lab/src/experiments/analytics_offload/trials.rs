@@ -2,7 +2,7 @@
 //!
 //! All modes of a place are measured one behind the other.
 
-use niclab_device::soft::analytics::{KEYS_MAX, WORKERS_MAX};
+use niclab_device::soft::analytics::{BATCH_MAX, KEYS_MAX, PAYLOAD_LEN_MAX, WORKERS_MAX};
 use niclab_device::{CardHelp, Counting, Task, TupleWorkload};
 use niclab_result::{Coordinate, Point};
 
@@ -11,10 +11,6 @@ use super::spec::CountingSweep;
 use crate::axes::{at_axes, exponents, name_of, numbers, words};
 use crate::run::Resolver;
 use crate::spec::SpecError;
-
-/// Most bytes of a payload, and most tuples of a frame (docs/analytics.md).
-const PAYLOAD_MAX: u32 = 1_024;
-const BATCH_MAX: u32 = 45;
 
 /// The mode without the card's help.
 pub(crate) const PLAIN: &str = "rss";
@@ -45,8 +41,8 @@ pub fn places(sweep: &CountingSweep) -> Result<Vec<CountingPoint>, SpecError> {
     let modes = words("mode", &sweep.mode, &MODES)?;
     let all_keys = numbers("keys", &sweep.keys, 1, KEYS_MAX)?;
     let exponents = exponents(&sweep.zipf)?;
-    let payloads = numbers("payload", &sweep.payload, 0, PAYLOAD_MAX)?;
-    let batches = numbers("batch", &sweep.batch, 1, BATCH_MAX)?;
+    let payloads = numbers("payload", &sweep.payload, 0, PAYLOAD_LEN_MAX as u32)?;
+    let batches = numbers("batch", &sweep.batch, 1, BATCH_MAX as u32)?;
     let mut all = Vec::new();
     for workers in numbers("workers", &sweep.workers, 1, WORKERS_MAX as u32)? {
         for &keys in &all_keys {
@@ -85,7 +81,7 @@ impl CountingPoint {
 }
 
 impl Resolver<'_> {
-    /// A trial at each place. They have no set-up but that nothing is set up.
+    /// A trial at each point. It needs no set-up.
     pub fn add_countings(&mut self, sweeps: &[CountingSweep]) -> Result<(), SpecError> {
         let ns = |ms: u64| ms * 1_000_000;
         let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
