@@ -79,6 +79,8 @@ pub struct DetectionObservation {
     pub wrong: u64,
     /// Packets that were lost on their way to the cores.
     pub lost: u64,
+    /// Rules that niclab's engines gave up on a packet that was checked, because of their limits.
+    pub given_up: u64,
     /// The cores.
     pub cores: Vec<DetectionCore>,
     /// Time of the busiest core for the packets of a pass, pass by pass, nanoseconds. Passes in

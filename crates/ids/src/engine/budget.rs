@@ -1,16 +1,16 @@
-//! The work of a signature on a packet is limited: a hostile payload cannot stop a core.
+//! The work of a signature on a packet is limited.
 //!
 //! A signature that reaches a limit does not match. Suricata does the same at
 //! `inspection-recursion-limit`, and at `pcre.match-limit` for the expression.
 
 /// Tests of one signature on one packet, at most: as `inspection-recursion-limit` of Suricata.
 pub(super) const TESTS_MAX: u32 = 3000;
-/// Steps of one signature on one packet, at most: about 20 ms.
+/// Steps of one signature on one packet, at most: about 25 ms.
 ///
 /// A step is a byte that the table of an expression reads, a state that an expression without a
 /// table visits, or [`SEARCHED_PER_STEP`] bytes that a content is searched in. Contents and tables
-/// cannot reach this number in 1,400 bytes of payload: [`TESTS_MAX`] comes first.
-pub(super) const STEPS_MAX: u32 = 4 << 20;
+/// cannot reach this number in a frame of Ethernet: [`TESTS_MAX`] comes first.
+pub(super) const STEPS_MAX: u32 = 5 << 20;
 /// Bytes that a content is searched in per step.
 const SEARCHED_PER_STEP: usize = 8;
 

@@ -71,7 +71,7 @@ pub(super) fn detect(
     let engines: Vec<CoreEngine> =
         (0..pinned.len()).map(|core| engine(load, partition, core)).collect();
     let expected = alerts::of_one_engine(load);
-    let found = counted(&engines, &packets, partition);
+    let (found, given_up) = counted(&engines, &packets, partition);
     let passes = Passes { engines: &engines, packets: &packets, pinned, clock: Clock::new() };
     passes.run(of.warmup_ns, 0)?;
     let mut measured = passes.run(of.duration_ns, 1)?;
@@ -99,6 +99,7 @@ pub(super) fn detect(
         alerts: expected.values().sum(),
         wrong: alerts::difference(&found, &expected),
         lost,
+        given_up,
         cores: (0..pinned.len()).map(core).collect(),
         passes_ns: measured.iter().map(busiest).collect(),
         worked_ns: measured.iter().map(all).collect(),
@@ -117,9 +118,13 @@ fn engine(load: &DetectionLoad, partition: &Partition, core: usize) -> CoreEngin
     CoreEngine { engine: RuleEngine::new(signatures), rules }
 }
 
-/// The alerts of all cores that count.
-fn counted(engines: &[CoreEngine], packets: &[CorePackets], partition: &Partition) -> Alerts {
-    let mut alerts = Alerts::new();
+/// The alerts of all cores that count, and rules that were given up.
+fn counted(
+    engines: &[CoreEngine],
+    packets: &[CorePackets],
+    partition: &Partition,
+) -> (Alerts, u64) {
+    let (mut alerts, mut given_up) = (Alerts::new(), 0);
     for (core, (CoreEngine { engine, rules }, packets)) in engines.iter().zip(packets).enumerate() {
         let mut scratch = engine.scratch();
         for frame in packets.iter() {
@@ -133,8 +138,9 @@ fn counted(engines: &[CoreEngine], packets: &[CorePackets], partition: &Partitio
             // A frame that is not inspected has no alert.
             let _ = engine.inspect(frame, &mut scratch, report);
         }
+        given_up += scratch.given_up();
     }
-    alerts
+    (alerts, given_up)
 }
 
 /// Cache misses for a packet of the load.

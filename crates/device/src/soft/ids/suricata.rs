@@ -101,6 +101,7 @@ pub(super) fn detect(
         alerts: expected.values().sum(),
         wrong: alerts::difference(&found, &expected),
         lost: result.packets_missed + result.engines.iter().map(lost).sum::<u64>(),
+        given_up: 0,
         passes_ns: cores.iter().map(|core| core.worked_ns).max().into_iter().collect(),
         worked_ns: vec![cores.iter().map(|core| core.worked_ns).sum()],
         cores,

@@ -12,6 +12,9 @@ pub(crate) const AXES: &[&str] = &["workers", "keys", "zipf", "payload", "batch"
 /// Axes of a place, all but the mode.
 const PLACE: [&str; 5] = ["workers", "keys", "zipf", "payload", "batch"];
 
+/// Axes of tuples.
+const TUPLES: [&str; 4] = ["keys", "zipf", "payload", "batch"];
+
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "count").collect();
@@ -64,16 +67,22 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
         "keys" => words::counted(number, "key"),
         "zipf" if number == 0.0 => "uniform".to_owned(),
         "zipf" => format!("Zipf {number}"),
-        "payload" => format!("payload {}", words::bytes(number)),
+        "payload" if number == 0.0 => "no payload".to_owned(),
+        "payload" => format!("payload of {}", words::bytes(number)),
         "batch" if number == 1.0 => "single tuples".to_owned(),
         "batch" => format!("batches of {}", words::whole(number)),
         _ => cell.word(axis),
     }
 }
 
-/// What is said of the tuples of a cell: `10,000 keys, Zipf 1, payload 0 B, batches of 45`
+/// What is said of the tuples of a cell: `10,000 keys, Zipf 1, no payload, batches of 45`
 pub(crate) fn workload_words(cell: &Cell<'_>) -> String {
-    ["keys", "zipf", "payload", "batch"].map(|axis| words_at(cell, axis)).join(", ")
+    TUPLES.map(|axis| words_at(cell, axis)).join(", ")
+}
+
+/// Axes of tuples on which cells differ, and on which they do not.
+pub(crate) fn differing(all: &[&Cell<'_>]) -> (Vec<&'static str>, Vec<&'static str>) {
+    TUPLES.into_iter().partition(|axis| all.iter().any(|cell| cell.word(axis) != all[0].word(axis)))
 }
 
 /// Tuples a second: `12.3 M`.

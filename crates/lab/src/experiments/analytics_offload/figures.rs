@@ -3,7 +3,8 @@
 use niclab_result::{Figure, Mean, ReportTable, Scale, Series};
 
 use super::analysis::{
-    AXES, cells, figure_id, millions, of_plain, with_most_workers, words_at, workload_words,
+    AXES, cells, differing, figure_id, millions, of_plain, with_most_workers, words_at,
+    workload_words,
 };
 use super::metrics::{ALL_RATE, CARD, CORE_RATE, RESULT, STEPS, TUPLE, step_metric};
 use crate::cells::Cell;
@@ -107,17 +108,30 @@ fn name(cell: &Cell<'_>) -> String {
 /// What help brings, workload by workload.
 fn gains(results: &Results<'_>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
-    for cell in results.devices().flat_map(|device| with_most_workers(results, device)) {
+    let devices = results.devices();
+    let all: Vec<&Cell<'_>> =
+        devices.flat_map(|device| with_most_workers(results, device)).collect();
+    let (differing, same) = differing(&all);
+    let named = |cell: &Cell<'_>, axes: &[&str]| {
+        axes.iter().map(|axis| words_at(cell, axis)).collect::<Vec<_>>().join(", ")
+    };
+    for &cell in &all {
         let Some(ratio) = of_plain(results, cell, CORE_RATE) else { continue };
-        let point = ordinal(cell, &ratio, workload_words(cell), CORE_RATE);
+        let axes = if differing.is_empty() { &same } else { &differing };
+        let point = ordinal(cell, &ratio, named(cell, axes), CORE_RATE);
         add_point(&mut series, name(cell), cell.device, point);
     }
     Figure {
         id: figure_id(results, "gain"),
         title: "Tuples a second of a worker's core, times those with rss".into(),
-        caption: "Medians of pairs of repeats with the most workers measured. The card's own work \
-                  is not part of it."
-            .into(),
+        caption: format!(
+            "Medians of pairs of repeats with the most workers measured. The card's own work is \
+             not part of it.{}",
+            match all.first() {
+                Some(cell) if !same.is_empty() => format!(" All: {}.", named(cell, &same)),
+                _ => String::new(),
+            }
+        ),
         x: axis("tuples", "", Scale::Ordinal),
         y: axis("tuples a second, times rss", "", Scale::Linear),
         series,

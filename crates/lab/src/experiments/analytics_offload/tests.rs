@@ -93,7 +93,7 @@ fn workers_are_faster_with_a_card_that_receives_and_its_work_is_reported() {
     let (words, value) = finding(&measured, "dma-1000-1-0-45-gain").unwrap();
     assert!(near(value, 3.0), "{value}");
     let wanted = "With dma a worker's core of box is 3.00 times as fast as with rss: 20.0 M \
-                  tuples/s instead of 6.67 M (2 workers, 1,000 keys, Zipf 1, payload 0 B, batches \
+                  tuples/s instead of 6.67 M (2 workers, 1,000 keys, Zipf 1, no payload, batches \
                   of 45). Let the card do it";
     assert!(words.starts_with(wanted), "{words}");
     let (words, value) = finding(&measured, "steer-1000-1-0-45-gain").unwrap();

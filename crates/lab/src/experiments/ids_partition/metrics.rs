@@ -97,11 +97,12 @@ pub(crate) fn put_detected(metrics: &mut Metrics, observation: &DetectionObserva
 
 /// Why a trial speaks for nothing: engines that report something else may be faster.
 pub(crate) fn failure(observation: &DetectionObservation) -> Option<String> {
-    let DetectionObservation { wrong, lost, alerts, .. } = observation;
-    match (wrong, lost) {
-        (0, 0) => None,
-        (0, lost) => Some(format!("{lost} packets did not reach the engines")),
-        (wrong, _) => Some(format!(
+    let DetectionObservation { wrong, lost, given_up, alerts, .. } = observation;
+    match (wrong, lost, given_up) {
+        (0, 0, 0) => None,
+        (0, 0, given_up) => Some(format!("{given_up} inspections reached a limit of the engine")),
+        (0, lost, _) => Some(format!("{lost} packets did not reach the engines")),
+        (wrong, ..) => Some(format!(
             "{wrong} alerts are missing or wrong; one engine with all rules has {alerts}"
         )),
     }

@@ -22,6 +22,7 @@ struct Detector {
     about: DeviceInfo,
     wrong: u64,
     lost: u64,
+    given_up: u64,
     /// Work of the first core, by that of the second.
     first_ratio: f64,
     /// Every second repeat takes so much longer.
@@ -41,6 +42,7 @@ impl Detector {
             about,
             wrong: 0,
             lost: 0,
+            given_up: 0,
             first_ratio: 1.0,
             moody_ratio: 1.0,
             squared_ns: 0.0,
@@ -96,6 +98,7 @@ impl Testbed for Detector {
             alerts: 70,
             wrong: self.wrong,
             lost: self.lost,
+            given_up: self.given_up,
             cores,
             passes_ns: vec![busiest_ns, 9 * busiest_ns, busiest_ns],
             worked_ns: vec![worked_ns, 9 * worked_ns, worked_ns],
@@ -184,13 +187,14 @@ fn slower_partitions_unequal_cores_and_steep_growth_are_told() {
 }
 
 #[test]
-fn other_alerts_and_lost_packets_invalidate_a_trial() {
-    for (wrong, lost, words) in [
-        (3, 0, "3 alerts are missing or wrong; one engine with all rules has 70"),
-        (0, 2, "2 packets did not reach the engines"),
+fn other_alerts_lost_packets_and_limits_invalidate_a_trial() {
+    for (wrong, lost, given_up, words) in [
+        (3, 0, 0, "3 alerts are missing or wrong; one engine with all rules has 70"),
+        (0, 2, 0, "2 packets did not reach the engines"),
+        (0, 0, 4, "4 inspections reached a limit of the engine"),
     ] {
         let mut device = Detector::new();
-        (device.wrong, device.lost) = (wrong, lost);
+        (device.wrong, device.lost, device.given_up) = (wrong, lost, given_up);
         let measured = measured(&mut device, &[]);
         let is_failed = |sample: &Sample| match &sample.outcome {
             Outcome::Failed { reason, .. } => reason == words,
