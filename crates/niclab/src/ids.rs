@@ -5,6 +5,7 @@ mod failure;
 mod run;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use niclab_ids::partition::{
 };
 use niclab_ids::rule::{ERRORS_MAX, Rule, RuleError, read};
 use niclab_ids::{STEERING_PROGRAM, SteeringTables, Variables};
+use niclab_lab::words;
 use niclab_packet::trace::{self, TraceReader};
 use niclab_result::REPORT;
 use niclab_result::partition::{
@@ -25,7 +27,7 @@ use crate::arguments::{PartitionArguments, PartitionedRules};
 use crate::failure::Failure;
 use crate::files;
 use crate::output::{json, one_line, say, stdout};
-use crate::rules::plural;
+use crate::rules::counted;
 use crate::tables::{self, Grid};
 
 pub use failure::IdsFailure;
@@ -178,6 +180,7 @@ fn variables(config: Option<&Path>) -> Result<Variables, Failure> {
 }
 
 /// The rules of all files, by a function that reads a file. `rule_of` names the rule in its result.
+/// The errors of all files are reported together.
 fn read_rules<T>(
     paths: &[PathBuf],
     read: impl Fn(&str) -> Result<Vec<T>, Vec<RuleError>>,
@@ -185,27 +188,44 @@ fn read_rules<T>(
 ) -> Result<(Vec<T>, Vec<RuleSource>), Failure> {
     let (mut rules, mut sources, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     let mut places: HashMap<(u32, u32), (&Path, u64)> = HashMap::new();
+    let only_first = || say(&format!("only the first {ERRORS_MAX} errors of a file are shown"));
     for path in paths {
-        let read = match read(&files::text(path, RULES_LEN_MAX)?) {
-            Ok(read) => read,
-            Err(errors) => {
+        let read = match files::text(path, RULES_LEN_MAX).map(|text| read(&text)) {
+            Ok(Ok(read)) => read,
+            Ok(Err(errors)) => {
                 if errors.len() == ERRORS_MAX {
-                    say(&format!("only the first {ERRORS_MAX} errors of a file are shown"));
+                    only_first();
                 }
                 let failure = |error| IdsFailure::Rule { path: path.clone(), error };
                 failures.extend(errors.into_iter().map(failure).map(Failure::from));
                 continue;
             }
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
         };
         sources.push(RuleSource { path: path.display().to_string(), rules: read.len() });
+        let mut duplicates = 0;
         for read in read {
             let rule = rule_of(&read);
-            if let Some((other, line)) = places.insert((rule.gid, rule.sid), (path, rule.line)) {
-                let (path, other) = (path.clone(), other.to_owned());
-                let (sid, at) = (rule.sid, rule.line);
-                return Err(IdsFailure::Duplicate { path, at, sid, other, line }.into());
+            match places.entry((rule.gid, rule.sid)) {
+                Entry::Vacant(place) => {
+                    place.insert((path, rule.line));
+                    rules.push(read);
+                }
+                Entry::Occupied(_) if duplicates == ERRORS_MAX => {
+                    only_first();
+                    break;
+                }
+                Entry::Occupied(place) => {
+                    let &(other, line) = place.get();
+                    let (path, other) = (path.clone(), other.to_owned());
+                    let (sid, at) = (rule.sid, rule.line);
+                    failures.push(IdsFailure::Duplicate { path, at, sid, other, line }.into());
+                    duplicates += 1;
+                }
             }
-            rules.push(read);
         }
     }
     match Failure::of(failures) {
@@ -254,7 +274,8 @@ fn print(document: &PartitionDocument) -> Result<(), Failure> {
     let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
     let row = |(at, core): (usize, &PartitionCore)| {
         let [cost, traffic] = [core.cost_ratio, core.traffic_ratio].map(percent);
-        let [rules, placed] = [core.rules, core.placed_rules].map(|count| count.to_string());
+        let [rules, placed] =
+            [core.rules, core.placed_rules].map(|count| words::whole(count as f64));
         vec![at.to_string(), cost, traffic, rules, placed]
     };
     let columns = ["core", "work", "packets", "rules", "only here"].map(str::to_owned).to_vec();
@@ -272,7 +293,7 @@ fn print(document: &PartitionDocument) -> Result<(), Failure> {
         let more = if group.rules > 1 { " …" } else { "" };
         let line = format!(
             "{place}: {} on {}: {reason} (sid {}{more})",
-            plural(group.rules, "rule", "rules"),
+            counted(group.rules as u64, "rule", "rules"),
             group.concerns,
             group.sids.first().copied().unwrap_or_default()
         );
@@ -280,7 +301,7 @@ fn print(document: &PartitionDocument) -> Result<(), Failure> {
     }
     let more = with_reason.len().saturating_sub(GROUPS_SHOWN_MAX);
     if more > 0 {
-        let more = plural(more, "more group", "more groups");
+        let more = counted(more as u64, "more group", "more groups");
         writeln!(out, "and {more} with a reason: see the report")?;
     }
     writeln!(out, "{}", tables::wrapped(&document.about_traffic(), width))?;

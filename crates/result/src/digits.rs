@@ -51,9 +51,35 @@ pub fn grouped(text: &str) -> String {
     }
 }
 
+/// A part of a whole in percent. Only all of it is `100 %`, and only nothing is `0 %`.
+pub fn percent(part: usize, whole: usize) -> String {
+    let share = 100.0 * part as f64 / whole.max(1) as f64;
+    match share.round() {
+        0.0 if part > 0 => "less than 1 %".to_owned(),
+        100.0 if part < whole => "more than 99 %".to_owned(),
+        rounded => format!("{rounded:.0} %"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_all_or_nothing_only_if_it_is() {
+        let cases = [
+            (0, 0, "0 %"),
+            (0, 7, "0 %"),
+            (1, 1000, "less than 1 %"),
+            (1, 6, "17 %"),
+            (199, 200, "more than 99 %"),
+            (49_999, 50_000, "more than 99 %"),
+            (50_000, 50_000, "100 %"),
+        ];
+        for (part, whole, text) in cases {
+            assert_eq!(percent(part, whole), text);
+        }
+    }
 
     #[test]
     fn numbers_read_well() {

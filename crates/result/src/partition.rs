@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::REPORT;
+use crate::digits::grouped;
 use crate::directory::make_directory;
 use crate::error::ResultError;
 use crate::folder::Folder;
@@ -133,11 +134,12 @@ impl PartitionDocument {
         let replicated: usize = self.groups.iter().filter(several).map(|group| group.rules).sum();
         let most = self.cores.iter().map(|core| core.cost_ratio).fold(0.0, f64::max);
         format!(
-            "{} on {}. {} report on one core, {replicated} on several. The busiest core has \
-             {:.0} % of the work of a single core with all rules.",
+            "{} on {}. {} report on one core, {} on several. The busiest core has {:.0} % of the \
+             work of a single core with all rules.",
             counted(rules, "rule"),
             counted(self.cores.len(), "core"),
-            rules - replicated,
+            whole(rules - replicated),
+            whole(replicated),
             most * 100.0,
         )
     }
@@ -151,13 +153,20 @@ impl PartitionDocument {
         };
         let PartitionTraffic { packets, packets_to_all, .. } = traffic;
         format!(
-            "The shares come from {packets} packets in {}. {packets_to_all} of them go to all \
-             cores: fragments, tunnels, errors of ICMP, frames without IP or with wrong lengths.",
+            "The shares come from {} packets in {}. {} of them go to all cores: fragments, \
+             tunnels, errors of ICMP, frames without IP or with wrong lengths.",
+            whole(packets),
             counted(traffic.paths.len(), "trace"),
+            whole(packets_to_all),
         )
     }
 }
 
 fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    format!("{} {noun}{}", whole(count), if count == 1 { "" } else { "s" })
+}
+
+/// A count with its thousands apart.
+fn whole(count: impl ToString) -> String {
+    grouped(&count.to_string())
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use niclab_ids::engine::{self, CheckedRule};
+use niclab_lab::words;
+use niclab_result::digits::percent;
 use niclab_result::partition::RuleSource;
 use serde::Serialize;
 
@@ -11,7 +13,7 @@ use super::{read_rules, variables};
 use crate::arguments::IdsCheckArguments;
 use crate::failure::Failure;
 use crate::output::{json, stdout};
-use crate::rules::plural;
+use crate::rules::counted;
 use crate::tables::{self, Grid};
 
 /// How much of some rules the engine supports.
@@ -44,12 +46,11 @@ pub fn run(arguments: &IdsCheckArguments) -> Result<(), Failure> {
         return json(&document);
     }
     let (out, width) = (&mut stdout(), tables::width());
-    let share = document.supported as f64 / document.rules.max(1) as f64;
     let lead = format!(
-        "{}; niclab's own engine supports {} ({:.0} %)",
-        plural(document.rules, "rule", "rules"),
-        document.supported,
-        share * 100.0
+        "{}; niclab's own engine supports {} ({})",
+        counted(document.rules as u64, "rule", "rules"),
+        words::whole(document.supported as f64),
+        percent(document.supported, document.rules)
     );
     writeln!(out, "{}", tables::wrapped(&lead, width))?;
     if document.lacks.is_empty() {
@@ -58,7 +59,7 @@ pub fn run(arguments: &IdsCheckArguments) -> Result<(), Failure> {
     let columns = ["lacking", "rules", "sid", "first at"].map(str::to_owned).to_vec();
     let row = |lack: &LackCount| {
         let place = format!("{}:{}", lack.path, lack.line);
-        vec![lack.name.clone(), lack.rules.to_string(), lack.sid.to_string(), place]
+        vec![lack.name.clone(), words::whole(lack.rules as f64), lack.sid.to_string(), place]
     };
     let rows = document.lacks.iter().map(row).collect();
     Ok(Grid { columns, rows }.print(width, out)?)

@@ -107,6 +107,14 @@ fn wrong_input_is_refused_and_nothing_is_written() {
     // Both rules of the file are named.
     let ended = partition(place.path(), &["--rules", "bad.rules", "--cores", "2", "-o", "parts"]);
     assert!(ended.err.contains("bad.rules: line 2, column "), "{ended:?}");
+    // A rule that is there twice hides no error of another file.
+    let files = ["--rules", "a.rules", "missing.rules", "bad.rules", "again.rules"];
+    let ended = partition(place.path(), &[&files[..], &["--cores", "2", "-o", "parts"]].concat());
+    for message in
+        ["missing.rules", "bad.rules: line 1", "bad.rules: line 2", "again.rules: line 2"]
+    {
+        assert!(ended.err.contains(message), "{message}: {ended:?}");
+    }
     fs::create_dir(place.path().join("parts")).unwrap();
     write("parts/mine", "");
     let ended = partition(place.path(), &["--rules", "a.rules", "--cores", "2", "-o", "parts"]);
@@ -144,6 +152,21 @@ fn check_names_what_the_engine_lacks() {
     let ended = check(place.path(), &["--rules", "a.rules", "b.rules"]);
     assert!(ended.out.starts_with("6 rules; niclab's own engine supports 1 (17 %)"), "{ended:?}");
     assert!(ended.out.contains("b.rules:2"), "{ended:?}");
+}
+
+#[test]
+fn check_says_all_only_of_all_rules() {
+    let place = scratch();
+    let rule = |sid| format!("alert udp any any -> any 53 (content:\"a\"; sid:{sid};)\n");
+    let rules: String = (1..=1999).map(rule).collect();
+    let other = "alert udp any any -> any 53 (content:\"a\"; flow:to_server; sid:2000;)\n";
+    fs::write(place.path().join("all.rules"), &rules).unwrap();
+    fs::write(place.path().join("most.rules"), rules + other).unwrap();
+    let lead = |file: &str| check(place.path(), &["--rules", file]).out;
+    let most = "2,000 rules; niclab's own engine supports 1,999 (more than 99 %)";
+    assert!(lead("most.rules").starts_with(most), "{}", lead("most.rules"));
+    let all = "1,999 rules; niclab's own engine supports 1,999 (100 %)";
+    assert!(lead("all.rules").starts_with(all), "{}", lead("all.rules"));
 }
 
 #[test]
