@@ -70,7 +70,7 @@ impl Gate {
         self.counted.load(Ordering::Acquire)
     }
 
-    /// By worker: time on CPUs while the gate was open, nanoseconds. It is right while all are held.
+    /// By worker: time on CPUs while the gate was open, nanoseconds, if all are held.
     pub(super) fn worked_ns(&self) -> Vec<u64> {
         self.worked_ns.iter().map(|ns| ns.load(Ordering::Acquire)).collect()
     }

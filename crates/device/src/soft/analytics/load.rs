@@ -42,7 +42,7 @@ pub(super) const RECEIVER: Identity = Identity {
 };
 
 /// A source: where it sends from, its next tuple, and the tuples of its next frame.
-struct Source {
+struct TupleSource {
     id: u64,
     ip: Ipv4Addr,
     port: u16,
@@ -61,7 +61,7 @@ pub(super) struct Counted {
 /// All sources.
 pub(super) struct TupleLoad {
     workload: TupleWorkload,
-    sources: Vec<Source>,
+    sources: Vec<TupleSource>,
     /// Sources whose keys are all of one worker: those of worker i are the i-th of each
     /// `parts`.
     parts: usize,
@@ -91,7 +91,7 @@ impl TupleLoad {
         let parts = if help == CardHelp::Steer { workers } else { 1 };
         let source = |number: usize| {
             let random = mix(workload.seed << 40 ^ number as u64).to_le_bytes();
-            Source {
+            TupleSource {
                 // The card gives progress to the worker of the lowest byte.
                 id: (number / parts << 8 | number % parts) as u64,
                 ip: Ipv4Addr::new(10, 10, random[0], random[1]),
@@ -143,7 +143,7 @@ impl TupleLoad {
 
     fn progress(&self, said: &SourceProgress) -> Result<Vec<Vec<u8>>, DeviceError> {
         let mut content = Vec::new();
-        let frame = |source: &Source| {
+        let frame = |source: &TupleSource| {
             let said = SourceProgress { next: said.next.min(source.next), ..*said };
             write_progress(&mut content, source.id, &said);
             frame(source, &content)
@@ -206,7 +206,7 @@ impl TupleLoad {
 }
 
 /// A frame of a source.
-fn frame(source: &Source, content: &[u8]) -> Result<Vec<u8>, BuildError> {
+fn frame(source: &TupleSource, content: &[u8]) -> Result<Vec<u8>, BuildError> {
     build(&[
         Layer::Ethernet(ethernet::Repr {
             dst: RECEIVER.mac,

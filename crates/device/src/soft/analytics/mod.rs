@@ -16,6 +16,7 @@ mod host;
 mod load;
 mod pass;
 mod serve;
+mod workers;
 
 pub use load::KEYS_MAX;
 pub use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX as BATCH_MAX};

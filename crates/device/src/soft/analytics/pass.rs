@@ -3,21 +3,17 @@
 //! A slide is counted pass by pass, and a pass has up to three parts. In the first, one thread lets
 //! all cores of the card take the frames. With `dma` the tuples are in the workers' rings then.
 //! Otherwise the hosts have kept the frames; in the second part each core has a thread that takes
-//! them, as `niclab analytics` does, and hands the tuples over. In the third part the workers count.
+//! them, as `niclab analytics` does, and hands the tuples over. In the third part workers count.
 //! Behind the last pass of a slide all sources say that it has ended, and the workers rank.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_analytics::card::{HostReception, RingsSetup, TupleRings};
-use niclab_analytics::cost::{StepClock, StepObserver, StepTotals, WorkStep};
-use niclab_analytics::definition::{Query, WindowResult};
-use niclab_analytics::job::{EngineOptions, JobEngine};
+use niclab_analytics::cost::WorkStep;
+use niclab_analytics::definition::Query;
 use niclab_analytics::rank::KeyCount;
-use niclab_analytics::receiver::ReceiverOptions;
 use niclab_analytics::window::Windows;
 use niclab_apps::service::Service;
 use niclab_card::{Card, CardConfig, CardWorkload, Core};
@@ -29,9 +25,10 @@ use super::super::broken;
 use super::super::kept_frames::FrameMemory;
 use super::super::replay::Replay;
 use super::expected::ExpectedWindows;
-use super::gate::{Gate, GatedWorker, OpenAtEnd, thread_ns};
+use super::gate::thread_ns;
 use super::host::SharedHost;
-use super::load::{Counted, LONGEST, PASSES, RECEIVER, TupleLoad};
+use super::load::{Counted, LONGEST, PASSES, TupleLoad};
+use super::workers::{GatedEngine, Observed, Reception, StartedWorkers};
 use crate::cores::Pinned;
 use crate::counting::{CardHelp, Counting};
 use crate::face::DeviceError;
@@ -43,8 +40,6 @@ const SLIDE_NS: u64 = 1_000_000_000;
 const TOP: usize = 10;
 /// The first pane that has tuples: no window ends before it.
 const FIRST_PANE: u64 = 100;
-/// No source falls silent.
-const SILENCE_NS: u64 = u64::MAX / 2;
 /// Rounds of turns behind the last frame: a core takes a frame of another one a round or two after
 /// that has given it.
 const LAST_ROUNDS: usize = 4;
@@ -70,21 +65,6 @@ pub(super) struct Slide {
     pub(super) result_ns: Option<u64>,
 }
 
-/// Workers behind a gate. It opens first when both go, for the engine waits for its workers then.
-struct GatedEngine {
-    _open: OpenAtEnd,
-    engine: JobEngine,
-}
-
-/// A result, and when it came.
-type Results = Mutex<HashMap<u64, (Vec<KeyCount>, Instant)>>;
-
-/// What receives behind the card.
-enum Reception {
-    Host(Box<HostReception>),
-    Rings(Box<TupleRings>),
-}
-
 /// Workers, the card in front of them, and the tuples for them.
 pub(super) struct StagedWorkers {
     load: TupleLoad,
@@ -94,11 +74,7 @@ pub(super) struct StagedWorkers {
     pub(super) windows: u64,
     pub(super) wrong: u64,
     pub(super) frames: u64,
-    /// Steps of the receiving sides, and of the workers.
-    receiving: Arc<StepTotals>,
-    pub(super) working: Arc<StepTotals>,
-    results: Arc<Results>,
-    gate: Arc<Gate>,
+    pub(super) observed: Observed,
     engine: GatedEngine,
     reception: Reception,
     card: Card,
@@ -120,47 +96,9 @@ impl StagedWorkers {
         let load = TupleLoad::new(&of.workload, (of.help, workers), SLIDE_NS)?;
         let windows = Windows::new(LENGTH_NS, SLIDE_NS).map_err(broken)?;
         let query = Query { stream: 0, windows, top: TOP };
-        let results: Arc<Results> = Arc::default();
-        let gate = Gate::new(workers);
-        let (receiving, working): (Arc<StepTotals>, Arc<StepTotals>) = Default::default();
-        let emitted = Arc::clone(&results);
-        let emit = Box::new(move |WindowResult { window, top }| {
-            let mut emitted = emitted.lock().unwrap_or_else(PoisonError::into_inner);
-            emitted.insert(window, (top, Instant::now()));
-        });
-        let (worker_gate, worker_steps) = (Arc::clone(&gate), Arc::clone(&working));
-        let observers = Box::new(move |place| {
-            Box::new(GatedWorker::new(&worker_gate, place, &worker_steps)) as Box<dyn StepObserver>
-        });
-        let on = allowed.iter().copied().take(workers).collect();
-        let options = EngineOptions { lanes: workers, ..EngineOptions::new(query, on) };
-        let receiver = ReceiverOptions {
-            sources_awaited: load.sources(),
-            silence_ns: SILENCE_NS,
-            windows,
-            ..ReceiverOptions::default()
-        };
-        let gated = |engine| GatedEngine { _open: OpenAtEnd(Arc::clone(&gate)), engine };
-        let (engine, program, services, reception) = match of.help {
-            CardHelp::Dma => {
-                let made = TupleRings::setup(RECEIVER, (workers, workers), windows, receiver);
-                let RingsSetup { rings, program, services, inboxes } = made.map_err(broken)?;
-                let engine = JobEngine::start_on(inboxes, options, emit, observers);
-                let engine = gated(engine.map_err(broken)?);
-                (engine, Some(program), services, Reception::Rings(Box::new(rings)))
-            }
-            CardHelp::Rss | CardHelp::Steer => {
-                let engine = JobEngine::start(options, emit, observers).map_err(broken)?;
-                let engine = gated(engine);
-                let shape = (workers, of.help == CardHelp::Steer);
-                let step_clock = |_| Box::new(StepClock::new(Arc::clone(&receiving))) as _;
-                let made =
-                    HostReception::new(&engine.engine, RECEIVER, shape, receiver, &step_clock);
-                let mut host = made.map_err(broken)?;
-                let services = std::mem::take(&mut host.services);
-                (engine, host.program.take(), services, Reception::Host(Box::new(host)))
-            }
-        };
+        let observed = Observed::new(workers);
+        let started = observed.start(of.help, query, &allowed[..workers], load.sources())?;
+        let StartedWorkers { engine, program, services, reception } = started;
         let memory = match of.help {
             CardHelp::Dma => FrameMemory::new(1, LONGEST),
             CardHelp::Rss | CardHelp::Steer => FrameMemory::new(load.frames_max(), LONGEST),
@@ -182,10 +120,7 @@ impl StagedWorkers {
             windows: 0,
             wrong: 0,
             frames: 0,
-            receiving,
-            working,
-            results,
-            gate,
+            observed,
             engine,
             reception,
             card,
@@ -259,8 +194,8 @@ impl StagedWorkers {
         Ok(slide)
     }
 
-    /// One pass of frames; `ends` say that the slide has ended, if it has. They follow when the card
-    /// has taken all tuples: it keeps the order of a source's frames only on the core that has them.
+    /// One pass of frames; `ends` say that the slide has ended, if it has. They follow when the
+    /// card has taken all tuples: it keeps the order of a source's frames on one core alone.
     fn pass(
         &mut self,
         (frames, ends): (Vec<Vec<u8>>, Vec<Vec<u8>>),
@@ -291,14 +226,14 @@ impl StagedWorkers {
             slide.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
             self.hosts.iter().for_each(|host| host.pass());
         }
-        let before_ns = self.gate.worked_ns();
-        self.gate.open();
+        let before_ns = self.observed.gate.worked_ns();
+        self.observed.gate.open();
         self.wait("not all tuples are counted", StagedWorkers::is_counted)?;
         if is_end {
             self.wait("a window has no result", |staged| staged.result().is_some())?;
         }
         self.close()?;
-        let worked_ns = self.gate.worked_ns().into_iter().zip(before_ns);
+        let worked_ns = self.observed.gate.worked_ns().into_iter().zip(before_ns);
         let of_pass = worked_ns.map(|(now, before)| now - before);
         slide.cores_ns.iter_mut().zip(of_pass).for_each(|(sum, ns)| *sum += ns);
         let taken = self.taken()?;
@@ -310,7 +245,7 @@ impl StagedWorkers {
 
     /// Time of the steps of all receiving sides so far.
     fn receiving_ns(&self) -> [u64; WorkStep::ALL.len()] {
-        WorkStep::ALL.map(|step| self.receiving.of(step).0)
+        WorkStep::ALL.map(|step| self.observed.receiving.of(step).0)
     }
 
     /// Has all cores take the frames that their hosts have kept, at once; by core: what that took.
@@ -338,7 +273,7 @@ impl StagedWorkers {
         self.port.replace(ends);
         self.port.begin(count, BURST);
         self.cores.iter_mut().for_each(|core| _ = core.turn());
-        self.gate.open();
+        self.observed.gate.open();
         let begun = Instant::now();
         while self.cores.iter_mut().map(Core::turn).sum::<usize>() > 0 {}
         for _ in 0..LAST_ROUNDS {
@@ -362,13 +297,13 @@ impl StagedWorkers {
     }
 
     fn is_counted(&self) -> bool {
-        self.gate.counted() == self.load.made()
+        self.observed.gate.counted() == self.load.made()
     }
 
     /// The result of the window that ends with the slide.
     fn result(&self) -> Option<(Vec<KeyCount>, Instant)> {
         let window = self.pane + 1 - LENGTH_NS / SLIDE_NS;
-        self.results.lock().unwrap_or_else(PoisonError::into_inner).get(&window).cloned()
+        self.observed.results.lock().unwrap_or_else(PoisonError::into_inner).get(&window).cloned()
     }
 
     /// Waits until the workers are so far. Meanwhile the receiving sides look at the time: one that
@@ -394,16 +329,18 @@ impl StagedWorkers {
 
     /// Holds the workers.
     fn close(&mut self) -> Result<(), DeviceError> {
-        self.gate.close();
+        self.observed.gate.close();
         self.engine.engine.inboxes().iter().for_each(|inbox| inbox.wake());
-        self.wait("a worker does not stop", |staged| staged.gate.held() == staged.cores.len())
+        self.wait("a worker does not stop", |staged| {
+            staged.observed.gate.held() == staged.cores.len()
+        })
     }
 
     /// Compares the result of the slide's window with a plain count.
     fn compare(&mut self, counted: &[Counted]) {
         let expected = self.expected.pane(counted);
         let found = self.result().map(|(top, _)| top);
-        self.results.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.observed.results.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.windows += 1;
         self.wrong += u64::from(found != Some(expected));
     }
@@ -413,9 +350,9 @@ impl StagedWorkers {
     /// # Errors
     /// [`DeviceError::Broken`] where it lost frames of its memory.
     pub(super) fn end_all(self) -> Result<u64, DeviceError> {
-        let StagedWorkers { card, cores, engine: GatedEngine { engine, .. }, gate, .. } = self;
+        let StagedWorkers { card, cores, engine: GatedEngine { engine, .. }, observed, .. } = self;
         engine.stop();
-        gate.open();
+        observed.gate.open();
         let ended = engine.join();
         let (card_ended, _) = card.shut_down_driven(cores);
         ended.map_err(broken)?;

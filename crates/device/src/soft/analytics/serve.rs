@@ -51,7 +51,7 @@ pub(in crate::soft) fn count(
     }
     let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
     slides(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
-    let taking_ns = |staged: &StagedWorkers| staged.working.of(WorkStep::HandOver).0;
+    let taking_ns = |staged: &StagedWorkers| staged.observed.working.of(WorkStep::HandOver).0;
     let before_ns = taking_ns(&staged);
     let made_before = staged.made();
     let measured = slides(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;

@@ -1,3 +1,5 @@
+//! Workers behind a card: their windows are those of a plain count, with each help.
+
 use super::*;
 use crate::counting::{CardHelp, Counting, TupleWorkload};
 use crate::face::DeviceError;

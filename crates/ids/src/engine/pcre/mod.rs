@@ -14,7 +14,7 @@ use super::content::{negation, unquoted};
 use super::lack::Lack;
 use super::signature::Unfit;
 use syntax::{Expression, Syntax, SyntaxProblem};
-use table::{Table, end_of_match, start_of_match};
+use table::{ExpressionTable, end_of_match, start_of_match};
 pub(super) use threads::ThreadLists;
 use threads::ThreadSearch;
 
@@ -49,9 +49,9 @@ pub(super) struct Pcre {
 #[derive(Clone, Debug)]
 enum PcreMatcher {
     /// Tables of states, one of which reads backwards: they say where the first match is.
-    Places(Box<[Table; 2]>),
+    Places(Box<[ExpressionTable; 2]>),
     /// A table that says whether there is a match.
-    Presence(Box<Table>),
+    Presence(Box<ExpressionTable>),
     /// No table.
     Threads,
 }
@@ -206,7 +206,7 @@ impl Pcre {
 impl PcreMatcher {
     /// Bytes of its tables.
     fn memory_bytes(&self) -> usize {
-        let bytes = |table: &Table| size_of::<Table>() + table.memory_usage();
+        let bytes = |table: &ExpressionTable| size_of::<ExpressionTable>() + table.memory_usage();
         match self {
             PcreMatcher::Places(tables) => tables.iter().map(bytes).sum(),
             PcreMatcher::Presence(table) => bytes(table),

@@ -7,11 +7,15 @@ use regex_automata::{Anchored, Input};
 use super::super::budget::Budget;
 
 /// A table of states.
-pub(super) type Table = dense::DFA<Vec<u32>>;
+pub(super) type ExpressionTable = dense::DFA<Vec<u32>>;
 
 /// The end of the first match that begins in the range of `input`, or with `earliest` any place by
 /// which there is a match. The range ends with the payload.
-pub(super) fn end_of_match(table: &Table, input: &Input<'_>, budget: &mut Budget) -> Option<usize> {
+pub(super) fn end_of_match(
+    table: &ExpressionTable,
+    input: &Input<'_>,
+    budget: &mut Budget,
+) -> Option<usize> {
     let (payload, start) = (input.haystack(), input.start());
     let mut state = table.start_state_forward(input).ok()?;
     let (mut found, mut at) = (None, start);
@@ -39,7 +43,7 @@ pub(super) fn end_of_match(table: &Table, input: &Input<'_>, budget: &mut Budget
 }
 
 /// The first place from `at` on whose byte may lead to another state.
-fn next_change(table: &Table, state: StateID, payload: &[u8], at: usize) -> usize {
+fn next_change(table: &ExpressionTable, state: StateID, payload: &[u8], at: usize) -> usize {
     if !table.is_accel_state(state) {
         return at;
     }
@@ -56,7 +60,7 @@ fn next_change(table: &Table, state: StateID, payload: &[u8], at: usize) -> usiz
 /// The first place in `start..end` at which a match begins that ends at `end`. The table reads
 /// backwards.
 pub(super) fn start_of_match(
-    table: &Table,
+    table: &ExpressionTable,
     payload: &[u8],
     (start, end): (usize, usize),
     budget: &mut Budget,
