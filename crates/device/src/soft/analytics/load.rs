@@ -90,10 +90,10 @@ impl TupleLoad {
         let picker = FlowSet::new(&spec).map_err(broken)?.picker(workload.seed);
         let parts = if help == CardHelp::Steer { workers } else { 1 };
         let source = |number: usize| {
-            let random = mix(workload.seed << 40 ^ number as u64).to_le_bytes();
+            let random = mix((workload.seed << 40) ^ number as u64).to_le_bytes();
             TupleSource {
                 // The card gives progress to the worker of the lowest byte.
-                id: (number / parts << 8 | number % parts) as u64,
+                id: (((number / parts) << 8) | (number % parts)) as u64,
                 ip: Ipv4Addr::new(10, 10, random[0], random[1]),
                 port: 32_768 | u16::from_le_bytes([random[2], random[3]]),
                 next: 0,

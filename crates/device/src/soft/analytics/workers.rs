@@ -22,11 +22,13 @@ use crate::face::DeviceError;
 /// No source falls silent.
 const SILENCE_NS: u64 = u64::MAX / 2;
 
+/// Results by window, and when they came.
+pub(super) type Results = Mutex<HashMap<u64, (Vec<KeyCount>, Instant)>>;
+
 /// What is observed of workers and receiving sides.
 pub(super) struct Observed {
     pub(super) gate: Arc<Gate>,
-    /// Results by window, and when they came.
-    pub(super) results: Arc<Mutex<HashMap<u64, (Vec<KeyCount>, Instant)>>>,
+    pub(super) results: Arc<Results>,
     /// Steps of the receiving sides, and of the workers.
     pub(super) receiving: Arc<StepTotals>,
     pub(super) working: Arc<StepTotals>,
