@@ -1,4 +1,4 @@
-//! What a tuple costs a core of the card that runs the program `tuple-items`.
+//! The time of a card's core for a tuple, by the program `tuple-items`.
 //!
 //! `cargo bench -p niclab-analytics --bench tuple_items`: a table in Markdown. A source sends
 //! frames of 45, 8 and 1 tuples in order, with and without a checksum of UDP, to two workers. The
@@ -127,7 +127,7 @@ impl Setup {
     }
 }
 
-/// What registers the receiver and the source, and distributes keys over the workers.
+/// The commands that register receiver and source, and distribute keys over the workers.
 fn commands() -> impl Iterator<Item = String> {
     let owner = |part: usize| format!("register_write owners {part} {}", part % WORKERS);
     let fixed = [
@@ -144,7 +144,7 @@ fn commands() -> impl Iterator<Item = String> {
     fixed.into_iter().chain((0..PARTS).map(owner))
 }
 
-/// A frame of so many tuples from a sequence on, with random keys.
+/// A frame of `tuples` tuples with random keys. The first one has the sequence `sequence`.
 fn frame(sequence: usize, tuples: usize, has_checksum: bool) -> Vec<u8> {
     let mut payload = Vec::new();
     tuple::begin_tuples(&mut payload, SOURCE);

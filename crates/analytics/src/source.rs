@@ -301,7 +301,7 @@ impl Sender {
         self.fault == Some(SourceFault::Refused)
     }
 
-    /// Replaces the content of `out` with the next frame that is due; `false` if there is none.
+    /// Writes the next frame that is due into `out`, in place of its content; `false` if none is.
     pub fn frame(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
         self.expire(now_ns);
         let is_written = self.write_tuples(now_ns, out) || self.write_progress(now_ns, out);
@@ -580,7 +580,7 @@ mod tests {
         Frame::parse(frame) == Ok((1, Frame::Progress(SourceProgress { next, time_ns })))
     }
 
-    /// A source with so many tuples, whose event times are their sequences.
+    /// A source with `tuples` tuples. The event time of each is its sequence.
     fn sender(tuples: u64) -> Sender {
         let mut sender = Sender::new(SenderOptions::new(1));
         for time_ns in 0..tuples {

@@ -74,7 +74,7 @@ impl made::World for Wire {
     }
 }
 
-/// What receives behind the card.
+/// The receiving side behind the card.
 enum Behind {
     Host(Box<HostReception>),
     Rings(Box<TupleRings>),
@@ -187,7 +187,7 @@ impl Source {
     }
 }
 
-/// Panics after so many steps of all workers together; 0: never.
+/// Panics at every `every`-th step of all workers together; 0: never.
 struct Deadly {
     steps: Arc<AtomicU64>,
     every: u64,

@@ -40,7 +40,7 @@ type Entry = [u8; ENTRY_LEN];
 /// Where a source sends from: id, IPv4 address, port of UDP.
 type Origin = (u64, [u8; 4], u16);
 
-/// The program, with rings of so many entries.
+/// The program, with rings of `entries` entries.
 fn program(entries: usize) -> Program {
     let text = PROGRAM.replace("size 65536 entry 24", &format!("size {entries} entry 24"));
     assert_ne!(text, PROGRAM);
@@ -141,7 +141,7 @@ enum Unanswered {
 }
 
 impl PlainCard {
-    /// A card for [`ORIGINS`], with rings of so many entries.
+    /// A card for [`ORIGINS`], with rings of `entries` entries.
     fn new(entries: usize) -> PlainCard {
         PlainCard {
             origins: ORIGINS.to_vec(),
@@ -695,7 +695,7 @@ fn time_of(sequence: u64) -> u64 {
 }
 
 impl RingReaders {
-    /// Reads up to so many entries of a ring.
+    /// Reads up to `count` entries of a ring.
     fn read(&mut self, ring: usize, count: u32) {
         let workers = self.readers.len();
         for _ in 0..count {
@@ -738,8 +738,8 @@ fn offer(sender: &mut Sender, slot: usize, offered: &mut u64, count: u64) {
     sender.end();
 }
 
-/// Sends so many tuples of each source to so many workers, over a bad network and rings of so many
-/// entries; frames that found a ring full.
+/// Sends `count` tuples of each source to the workers, over a bad network and rings of `entries`
+/// entries. Returns the frames that found a ring full.
 fn transfer(count: u64, workers: usize, entries: usize, batch: usize, seed: u64) -> u64 {
     let mut pipeline = Pipeline::new(program(entries)).unwrap();
     let owner = |part: usize| format!("register_write owners {part} {}", part % workers);

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::window::Windows;
 
-/// Of a receiver without a live source.
+/// Event time of a receiver without a live source.
 const NO_SOURCE: u64 = u64::MAX;
 
-/// What a receiver says of itself.
+/// The progress of a receiver.
 #[derive(Debug)]
 struct ReceiverProgress {
     /// Its live sources send nothing earlier, nanoseconds; [`NO_SOURCE`].
@@ -35,7 +35,8 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// Of so many receivers, from 1 on. It is 0 until `awaited` sources were there.
+    /// The watermark of `receivers` receivers, at least 1. It is 0 until `awaited` sources were
+    /// there.
     pub fn new(windows: Windows, awaited: usize, receivers: usize) -> Watermark {
         let progress = |_| ReceiverProgress {
             live_ns: AtomicU64::new(NO_SOURCE),
@@ -59,7 +60,7 @@ impl Watermark {
     /// A receiver has another source, which has sent nothing yet.
     pub fn count_source(&self, at: usize) {
         if let Some(progress) = self.receivers.get(at) {
-            // Whoever sees that it is there sees that results wait for it.
+            // A thread that sees the source sees that results wait for it.
             progress.live_ns.store(0, Ordering::Release);
             progress.is_ended.store(false, Ordering::Release);
         }

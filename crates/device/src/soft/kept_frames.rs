@@ -16,7 +16,7 @@ pub(super) struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Memory for so many frames of at most `longest` bytes.
+    /// Memory for `frames` frames of at most `longest` bytes.
     pub(super) fn new(frames: usize, longest: usize) -> Result<FrameMemory, DeviceError> {
         let (region, free) = Region::new(frames, longest).map_err(broken)?;
         Ok(FrameMemory { region, free: Arc::new(Mutex::new(free)) })
@@ -27,7 +27,7 @@ impl FrameMemory {
 pub(super) struct KeptFrames {
     memory: FrameMemory,
     kept: Vec<Desc>,
-    /// Of these, so many were taken out.
+    /// Frames of `kept` that were taken out.
     taken: usize,
 }
 

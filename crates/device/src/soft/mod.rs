@@ -16,6 +16,7 @@ mod one_by_one;
 mod programs;
 mod replay;
 mod rss_change;
+mod staged;
 mod threads;
 
 use std::fs::File;

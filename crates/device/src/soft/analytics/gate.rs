@@ -32,7 +32,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// A closed gate for so many workers.
+    /// A closed gate for `workers` workers.
     pub(super) fn new(workers: usize) -> Arc<Gate> {
         Arc::new(Gate {
             is_open: AtomicBool::new(false),

@@ -76,7 +76,7 @@ pub(super) struct TupleLoad {
 }
 
 impl TupleLoad {
-    /// The sources for so many workers. The first tuple has the event time `start_ns`.
+    /// The sources for `workers` workers. A slide takes `slide_ns` of event time.
     pub(super) fn new(
         workload: &TupleWorkload,
         (help, workers): (CardHelp, usize),

@@ -56,7 +56,7 @@ pub(super) struct Slide {
     pub(super) cores_ns: Vec<u64>,
     /// By step of all cores as receivers: time by the clock, nanoseconds.
     pub(super) receiving_ns: [u64; WorkStep::ALL.len()],
-    /// Of all cores: time as receivers, nanoseconds.
+    /// Time of all cores as receivers, nanoseconds.
     pub(super) received_ns: u64,
     /// Time of the card's own work, nanoseconds.
     pub(super) card_ns: u64,

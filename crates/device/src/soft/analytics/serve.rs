@@ -1,11 +1,10 @@
 //! Tuples in memory and workers: the time of each slide, and its breakdown.
 
-use std::time::Instant;
-
 use niclab_analytics::cost::WorkStep;
 use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX};
 use niclab_packet::flow::EXPONENT_MAX;
 
+use super::super::staged::{check_ranges, median, path, repeat};
 use super::load::{KEYS_MAX, PASSES, TUPLES};
 use super::pass::{Slide, StagedWorkers};
 use crate::cores;
@@ -24,17 +23,12 @@ pub const RESULT_SLIDES: usize = 5;
 
 /// The path of the tuples. The card's stage ends before the workers are timed, and is timed apart.
 pub(in crate::soft) fn places() -> Vec<PathNode> {
-    let place = |role: &str, label: &str| PathNode {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core: None,
-    };
-    vec![
-        place("memory", "tuples of all sources"),
-        place("device", "card's stage, RSS or a program: timed apart"),
-        place("memory", "a queue or a ring for each worker"),
-        place("function", "operators on timely dataflow, a worker on each core"),
-    ]
+    path([
+        ("memory", "tuples of all sources"),
+        ("device", "card's stage, RSS or a program: timed apart"),
+        ("memory", "a queue or a ring for each worker"),
+        ("function", "operators on timely dataflow, a worker on each core"),
+    ])
 }
 
 /// Counts tuples on the cores that the setting asks for. Returns the frames that the card took,
@@ -50,11 +44,11 @@ pub(in crate::soft) fn count(
         return Err(DeviceError::lacks(capability));
     }
     let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
-    slides(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
+    repeat(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
     let taking_ns = |staged: &StagedWorkers| staged.observed.working.of(WorkStep::HandOver).0;
     let before_ns = taking_ns(&staged);
     let made_before = staged.made();
-    let measured = slides(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;
+    let measured = repeat(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;
     let tuples = TUPLES * PASSES;
     let timed = (staged.made() - made_before) as f64;
     let frames = staged.frames;
@@ -69,7 +63,7 @@ pub(in crate::soft) fn count(
         counted_ns: worked_ns.iter().sum::<u64>() - received_ns,
     };
     let steps = times.by_step(timed);
-    let ended = slides(0, RESULT_SLIDES, || staged.slide(true))?;
+    let ended = repeat(0, RESULT_SLIDES, || staged.slide(true))?;
     let mut results_ns: Vec<u64> = ended.iter().filter_map(|slide| slide.result_ns).collect();
     results_ns.sort_unstable();
     let busiest = |slide: &Slide| slide.cores_ns.iter().copied().max().unwrap_or(0);
@@ -97,30 +91,12 @@ fn check(of: &Counting) -> Result<(), DeviceError> {
         ("batch", u32::from(workload.batch), 1, TUPLES_MAX as u32),
         ("workers", u32::from(of.workers), 1, WORKERS_MAX as u32),
     ];
-    for (what, value, min, max) in ranges {
-        if !(min..=max).contains(&value) {
-            let reason = format!("{what} = {value}: use {min} to {max}");
-            return Err(DeviceError::BadLoad { reason });
-        }
-    }
+    check_ranges(&ranges)?;
     if !(0.0..=EXPONENT_MAX).contains(&workload.zipf) {
         let reason = format!("zipf = {}: use 0 to {EXPONENT_MAX}", workload.zipf);
         return Err(DeviceError::BadLoad { reason });
     }
     Ok(())
-}
-
-/// Slides for so long, and no fewer than so many.
-fn slides(
-    ns: u64,
-    least: usize,
-    mut slide: impl FnMut() -> Result<Slide, DeviceError>,
-) -> Result<Vec<Slide>, DeviceError> {
-    let (start, mut all) = (Instant::now(), Vec::new());
-    while all.len() < least || (start.elapsed().as_nanos() as u64) < ns {
-        all.push(slide()?);
-    }
-    Ok(all)
 }
 
 /// Times of some slides, nanoseconds.
@@ -136,7 +112,7 @@ struct Times {
 }
 
 impl Times {
-    /// The steps of so many tuples. A worker filters, counts and ranks where it does not take
+    /// The steps of a number of tuples. A worker filters, counts and ranks where it does not take
     /// tuples.
     fn by_step(&self, tuples: f64) -> Vec<WorkStepTime> {
         let of = |step: WorkStep| {
@@ -156,9 +132,4 @@ impl Times {
         };
         WorkStep::ALL.into_iter().map(of).chain([rest]).map(time).collect()
     }
-}
-
-fn median(mut all: Vec<u64>) -> u64 {
-    all.sort_unstable();
-    all.get(all.len() / 2).copied().unwrap_or(0)
 }

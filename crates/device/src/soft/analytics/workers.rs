@@ -1,4 +1,4 @@
-//! The workers, what receives for them, and what is observed of both.
+//! The workers, the receiving side, and the observed state of both.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ const SILENCE_NS: u64 = u64::MAX / 2;
 /// Results by window, and when they came.
 pub(super) type Results = Mutex<HashMap<u64, (Vec<KeyCount>, Instant)>>;
 
-/// What is observed of workers and receiving sides.
+/// The observed state of workers and receiving sides.
 pub(super) struct Observed {
     pub(super) gate: Arc<Gate>,
     pub(super) results: Arc<Results>,
@@ -34,7 +34,7 @@ pub(super) struct Observed {
     pub(super) working: Arc<StepTotals>,
 }
 
-/// What receives behind the card.
+/// The receiving side behind the card.
 pub(super) enum Reception {
     Host(Box<HostReception>),
     Rings(Box<TupleRings>),
@@ -56,7 +56,7 @@ pub(super) struct StartedWorkers {
 }
 
 impl Observed {
-    /// Of so many workers.
+    /// Observes `workers` workers.
     pub(super) fn new(workers: usize) -> Observed {
         Observed {
             gate: Gate::new(workers),
@@ -66,7 +66,7 @@ impl Observed {
         }
     }
 
-    /// Starts workers on these cores for tuples of so many sources.
+    /// Starts workers on `cores`, for tuples of `sources` sources.
     pub(super) fn start(
         &self,
         help: CardHelp,

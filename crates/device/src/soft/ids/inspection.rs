@@ -3,7 +3,6 @@
 use std::hint::black_box;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
-use std::time::Instant;
 
 use niclab_ids::engine::RuleEngine;
 use niclab_ids::flow_of;
@@ -12,6 +11,7 @@ use niclab_load::clock::Clock;
 
 use super::super::at_once::{delayed_ns, wait_at_barrier};
 use super::super::broken;
+use super::super::staged::{median, repeat};
 use super::DetectionLoad;
 use super::alerts::{self, Alerts};
 use super::staging::{CorePackets, StagedPackets, stage};
@@ -150,11 +150,6 @@ fn misses(passes: &[Vec<CorePass>], packets: u64) -> Option<f64> {
     all.filter(|_| packets > 0).map(|all| all as f64 / packets as f64)
 }
 
-fn median(mut all: Vec<u64>) -> u64 {
-    all.sort_unstable();
-    all.get(all.len() / 2).copied().unwrap_or(0)
-}
-
 /// Passes over all packets, on all cores at once.
 struct Passes<'a> {
     engines: &'a [CoreEngine],
@@ -166,11 +161,7 @@ struct Passes<'a> {
 impl Passes<'_> {
     /// Passes for so long, and no fewer than so many.
     fn run(&self, ns: u64, least: usize) -> Result<Vec<Vec<CorePass>>, DeviceError> {
-        let (start, mut all) = (Instant::now(), Vec::new());
-        while all.len() < least || (start.elapsed().as_nanos() as u64) < ns {
-            all.push(self.pass()?);
-        }
-        Ok(all)
+        repeat(ns, least, || self.pass())
     }
 
     /// One pass: what each core did.

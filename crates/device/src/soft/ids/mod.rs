@@ -23,6 +23,7 @@ use niclab_ids::partition::{Partition, Traffic};
 pub use load::{DetectionLoad, PACKETS, RULES_MAX};
 
 use super::broken;
+use super::staged::{check_ranges, path};
 use crate::cores;
 use crate::detecting::{Detecting, DetectionObservation, InspectionEngine, RuleDivision};
 use crate::face::{DeviceError, PathNode};
@@ -32,16 +33,11 @@ pub const CORES_MAX: usize = STEERING_CORES_MAX;
 
 /// What stands along the packets' way.
 pub(super) fn places() -> Vec<PathNode> {
-    let place = |role: &str, label: &str| PathNode {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core: None,
-    };
-    vec![
-        place("memory", "packets of all clients"),
-        place("device", "card with the program ids-steering: timed apart"),
-        place("function", "an engine on each core"),
-    ]
+    path([
+        ("memory", "packets of all clients"),
+        ("device", "card with the program ids-steering: timed apart"),
+        ("function", "an engine on each core"),
+    ])
 }
 
 /// Lets engines inspect. Returns the frames that the card took, too.
@@ -91,15 +87,10 @@ fn divide(
 
 /// Refuses numbers out of their ranges.
 fn check(of: &Detecting) -> Result<(), DeviceError> {
-    let ranges =
-        [("rules", of.workload.rules, RULES_MAX), ("cores", u32::from(of.cores), CORES_MAX as u32)];
-    for (what, value, max) in ranges {
-        if !(1..=max).contains(&value) {
-            let reason = format!("{what} = {value}: use 1 to {max}");
-            return Err(DeviceError::BadLoad { reason });
-        }
-    }
-    Ok(())
+    check_ranges(&[
+        ("rules", of.workload.rules, 1, RULES_MAX),
+        ("cores", u32::from(of.cores), 1, CORES_MAX as u32),
+    ])
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Requests in memory and a store: the time of each pass, and its breakdown.
 
-use std::time::Instant;
-
 use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 use niclab_nic::limits::BURST;
 
+use super::super::staged::{check_ranges, median, path, repeat};
 use super::load::KEYS_MAX;
 use super::pass::{Pass, StagedStore};
 use super::{Build, FRAMES};
@@ -35,17 +34,12 @@ const TIMED_SHARE: u64 = 4;
 /// What stands along the requests' way: the card's stage is over before the application is timed,
 /// and is timed by itself.
 pub(in crate::soft) fn places() -> Vec<PathNode> {
-    let place = |role: &str, label: &str| PathNode {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core: None,
-    };
-    vec![
-        place("memory", "requests of all clients"),
-        place("device", "card's stage, RSS or a program: timed apart"),
-        place("memory", "a queue for each core"),
-        place("function", "key-value store, staged, on all its cores"),
-    ]
+    path([
+        ("memory", "requests of all clients"),
+        ("device", "card's stage, RSS or a program: timed apart"),
+        ("memory", "a queue for each core"),
+        ("function", "key-value store, staged, on all its cores"),
+    ])
 }
 
 /// Serves requests on the cores that the setting asks for. Returns the frames that the card took,
@@ -106,13 +100,7 @@ fn check(serving: &Serving) -> Result<(), DeviceError> {
         ("cores", u32::from(serving.cores), 1, CORES_MAX as u32),
         ("burst", u32::from(serving.burst), 1, BURST as u32),
     ];
-    for (what, value, min, max) in ranges {
-        if !(min..=max).contains(&value) {
-            let reason = format!("{what} = {value}: use {min} to {max}");
-            return Err(DeviceError::BadLoad { reason });
-        }
-    }
-    Ok(())
+    check_ranges(&ranges)
 }
 
 /// Passes for so long, and no fewer than so many. Those in which the machine took a core away are
@@ -120,12 +108,9 @@ fn check(serving: &Serving) -> Result<(), DeviceError> {
 fn passes(
     ns: u64,
     least: usize,
-    mut pass: impl FnMut() -> Result<Pass, DeviceError>,
+    pass: impl FnMut() -> Result<Pass, DeviceError>,
 ) -> Result<Vec<Pass>, DeviceError> {
-    let (start, mut all) = (Instant::now(), Vec::new());
-    while all.len() < least || (start.elapsed().as_nanos() as u64) < ns {
-        all.push(pass()?);
-    }
+    let mut all = repeat(ns, least, pass)?;
     if all.iter().any(|pass| !pass.is_disturbed) {
         all.retain(|pass| !pass.is_disturbed);
     }
@@ -140,11 +125,6 @@ fn steps(watched: &[Pass]) -> Vec<StepTime> {
         StepTime { name: name.to_owned(), request_ns: median(all) as f64 / requests as f64 }
     };
     NAMES.map(of).into()
-}
-
-fn median(mut all: Vec<u64>) -> u64 {
-    all.sort_unstable();
-    all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the data of `analytics-offload` show, before it is worded or drawn.
+//! Comparisons of the data of `analytics-offload`, for findings, figures and tables.
 
 use super::trials::{MODES, PLAIN};
 use crate::cells::{Cell, paired};
@@ -59,7 +59,7 @@ pub(crate) fn with_most_workers<'a>(results: &'a Results<'_>, device: &str) -> V
     all.iter().filter(|cell| workers(cell) == most(cell)).copied().collect()
 }
 
-/// What is said of a cell's place on an axis.
+/// Words for a cell's value on an axis.
 pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
     let number = cell.number(axis).unwrap_or(0.0);
     match axis {
@@ -75,7 +75,7 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
     }
 }
 
-/// What is said of the tuples of a cell: `10,000 keys, Zipf 1, no payload, batches of 45`
+/// Words for the tuples of a cell: `10,000 keys, Zipf 1, no payload, batches of 45`
 pub(crate) fn workload_words(cell: &Cell<'_>) -> String {
     TUPLES.map(|axis| words_at(cell, axis)).join(", ")
 }

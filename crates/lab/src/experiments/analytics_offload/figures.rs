@@ -14,7 +14,7 @@ use crate::summary::curves::{Axes, add_point, axis};
 use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
-/// What a row is of.
+/// The first columns of each row.
 const PLACES: [&str; 7] = ["device", "workers", "keys", "zipf", "payload", "batch", "mode"];
 
 fn place(cell: &Cell<'_>) -> Vec<String> {
@@ -105,7 +105,7 @@ fn name(cell: &Cell<'_>) -> String {
     format!("{}, {}", cell.device, cell.word("mode"))
 }
 
-/// What help brings, workload by workload.
+/// The gain of each mode, workload by workload.
 fn gains(results: &Results<'_>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
     let devices = results.devices();

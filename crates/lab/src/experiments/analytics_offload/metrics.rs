@@ -21,7 +21,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     judged: UnsentBasis::Whole,
 }];
 
-/// What a tuple costs.
+/// The metrics of a tuple.
 const COUNTED: &[Metric] = &[
     higher(CORE_RATE, "1/s", "tuples that a worker's core takes in a second of its work: the mean"),
     higher(ALL_RATE, "1/s", "tuples a second of all workers: as fast as the busiest core allows"),
