@@ -118,7 +118,7 @@ impl Setup {
         let mut entries = 0;
         for reader in &mut self.readers {
             while reader.take(|shared, at| shared.copy_out(at, &mut entry)).is_some() {
-                // The first steps of event time have marks.
+                // Kind 1 is a tuple; other entries mark steps of event time.
                 entries += usize::from(entry[20] == 1);
             }
         }

@@ -317,7 +317,7 @@ impl Stack {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let received = self.received();
-        let Stack { engine, card, cores, results, .. } = self;
+        let Stack { mut engine, card, cores, results, .. } = self;
         engine.close();
         while !engine.is_over() {
             std::thread::sleep(std::time::Duration::from_millis(1));

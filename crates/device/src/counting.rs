@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counting {
     /// What the card does for the workers.
-    pub help: CardHelp,
+    pub mode: TupleMode,
     /// The tuples.
     pub workload: TupleWorkload,
     /// Workers, a core each. Unless the card does it, these cores receive, too.
     pub workers: u16,
-    /// Time in which slides are measured, nanoseconds.
+    /// Time in which panes are measured, nanoseconds.
     pub duration_ns: u64,
     /// Time before it, never counted.
     pub warmup_ns: u64,
@@ -20,7 +20,7 @@ pub struct Counting {
 /// What a card does for workers that count tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CardHelp {
+pub enum TupleMode {
     /// It spreads sources over the cores by their addresses. Each core checks, divides batches,
     /// hands over to all workers and acknowledges.
     Rss,
@@ -58,23 +58,23 @@ pub struct WorkStepTime {
 /// The observation of [`Task::Analytics`](crate::Task::Analytics).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnalyticsObservation {
-    /// Tuples of a slide.
+    /// Tuples of a pane.
     pub tuples: u64,
-    /// Frames of a slide.
+    /// Frames of a pane.
     pub frames: u64,
     /// Windows whose results were compared with a plain count.
     pub windows: u64,
     /// Windows whose results were not the same.
     pub wrong: u64,
-    /// Time on the CPU of the busiest core for a slide, slide by slide, nanoseconds.
-    pub slides_ns: Vec<u64>,
-    /// Time on the CPU of all workers' cores together for the same slides, nanoseconds.
+    /// Time on the CPU of the busiest core for a pane, pane by pane, nanoseconds.
+    pub panes_ns: Vec<u64>,
+    /// Time on the CPU of all workers' cores together for the same panes, nanoseconds.
     pub worked_ns: Vec<u64>,
     /// Time of a tuple on the workers' cores by step: `receive`, `demultiplex`, `hand_over`,
     /// `acknowledge`, `operator`, and `rest` of the receiving side.
     pub steps: Vec<WorkStepTime>,
     /// Time that the card's own work takes for a tuple where a core does it, nanoseconds.
     pub card_ns: f64,
-    /// From the first frame that ends a slide to the result of its window, nanoseconds, ascending.
+    /// From the first frame that ends a pane to the result of its window, nanoseconds, ascending.
     pub results_ns: Vec<u64>,
 }

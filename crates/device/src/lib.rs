@@ -37,7 +37,7 @@ pub mod swx;
 pub mod two_hosts;
 pub mod usage;
 
-pub use counting::{AnalyticsObservation, CardHelp, Counting, TupleWorkload, WorkStepTime};
+pub use counting::{AnalyticsObservation, Counting, TupleMode, TupleWorkload, WorkStepTime};
 pub use detecting::{
     Detecting, DetectionCore, DetectionObservation, DetectionWorkload, InspectionEngine,
     RuleDivision, RuleMix,

@@ -74,6 +74,13 @@ impl<'a> Cells<'a> {
         self.cells.iter().filter(move |cell| cell.device == device && cell.trial == trial)
     }
 
+    /// The cell of another mode with the same words on the axes of `place`.
+    pub fn in_mode(&self, cell: &Cell<'_>, place: &[&str], mode: &str) -> Option<&Cell<'a>> {
+        let is_same = |other: &&Cell<'_>| place.iter().all(|at| other.word(at) == cell.word(at));
+        let mut all = self.of(cell.device, cell.trial).filter(is_same);
+        all.find(|other| other.word("mode") == mode)
+    }
+
     /// Those whose counters add up in every repeat: of others nothing follows.
     pub fn balanced(mut self) -> Cells<'a> {
         self.cells.retain(|cell| !cell.is_unbalanced());

@@ -44,7 +44,9 @@ Exit codes:
   2    the command line cannot be understood
   3    an experiment, a value, a trace, a program, its test or a file of rules cannot be used
   4    a result directory cannot be used
-  5    a device is unknown, none could be opened, or a port of `nic` could not be
+  5    a device is unknown, none could be opened, or a port of `nic`, `analytics` or `ids run`
+       could not be
+
   6    a run or `measure` came to its end and has measured nothing, or, with variants, no
        device under two of them; `conform` could not try a device, or nothing of it is right
   7    `rules check --strict` has found rules to fix, and every file could be used
@@ -57,8 +59,8 @@ Exit codes:
   13   `fleet` found no outlier, but could compare nothing, or left sources out
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
-Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics` and `serve` end: with 0. A second one ends
-these and `run` at once, with 130. Other commands end by the signal itself.";
+Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics`, `ids run` and `serve` end: with 0. A second
+one ends these and `run` at once, with 130. Other commands end by the signal itself.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -816,7 +818,7 @@ pub enum IdsCommand {
     /// Run Suricata on several cores behind a card that gives each its packets
     ///
     /// Each core has a part of the rules, as by `partition`. The events of all come to one file,
-    /// in the order of their times, as those of a single Suricata with all rules. Needs root, for
+    /// ordered by time, as those of a single Suricata with all rules. Needs root, for
     /// TAP interfaces, unless the packets come from a trace.
     ///
     /// SIGHUP reads the rules again: they replace the old ones while packets flow. SIGINT and
@@ -874,7 +876,8 @@ pub struct PartitionedRules {
     /// Files of rules in Suricata's language
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     pub rules: Vec<PathBuf>,
-    /// Number of cores, 1 to 64
+    /// Number of cores, 1 to 64; niclab's card supports 12 at most
+
     #[arg(long, value_name = "N")]
     pub cores: usize,
     /// Traces (pcap, pcapng) of your traffic: they say how many packets each rule can match

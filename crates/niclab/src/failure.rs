@@ -8,7 +8,8 @@
 //! | 3 | an experiment, a value, a trace, a profile, a workload, a program, its test or a file of |
 //! |   | rules cannot be used |
 //! | 4 | a result directory cannot be used |
-//! | 5 | a device is unknown, none could be opened, or a port of `nic` could not be |
+//! | 5 | a device is unknown, none could be opened, or a port of `nic`, `analytics` or `ids run` |
+//! |   | could not be |
 //! | 6 | a run, or `measure`, came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found rules to fix |
 //! | 8 | `compare` has found a regression |
@@ -20,9 +21,8 @@
 //! | 13 | `fleet` has found no outlier, but could compare nothing, or left sources out |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
-//! Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics` and `serve` end: with 0. A second one ends
-//! these and `run` at once, with 130. All other commands end by the signal, as if niclab knew
-//! nothing of it.
+//! Ctrl-C and SIGTERM are how `nic`, `kvs`, `analytics`, `ids run` and `serve` end: with 0. A
+//! second one ends these and `run` at once, with 130. All other commands end by the signal.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

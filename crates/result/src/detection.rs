@@ -103,8 +103,8 @@ impl DetectionDocument {
         let lost = self.packets_missed + self.engines.iter().map(of_engine).sum::<u64>();
         let is_known = self.engines.iter().all(|of| of.packets_missed.is_some());
         let lost = match (lost, is_known) {
-            (0, true) => "None was lost.".to_owned(),
-            (0, false) => "Not all engines said how many they inspected.".to_owned(),
+            (0, true) => "No packet was lost.".to_owned(),
+            (0, false) => "Not all engines reported how many packets they inspected.".to_owned(),
             (lost, _) => format!("{lost} were lost on their way, so alerts may be missing."),
         };
         format!(

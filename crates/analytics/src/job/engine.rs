@@ -297,7 +297,7 @@ impl JobEngine {
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn join(mut self) -> Result<(), EngineError> {
+    pub fn join(&mut self) -> Result<(), EngineError> {
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(ended)) => ended,

@@ -54,8 +54,8 @@ pub enum Task {
     /// Packets in memory that engines of an intrusion detection inspect behind a card, on several
     /// cores at once, again and again. It shows neither latency nor loss.
     Detection(Detecting),
-    /// Tuples in memory that workers count behind a card's queues, on several cores at once, slide
-    /// by slide. It shows no loss.
+    /// Tuples in memory that workers count behind a card's queues, on several cores at once, pane
+    /// by pane. It shows no loss.
     Analytics(Counting),
 }
 

@@ -80,7 +80,7 @@ impl Replay {
         self.shared.passes.fetch_add(1, Ordering::Release);
     }
 
-    /// Has other frames come from the next pass on, as many as there were at first or fewer.
+    /// Replaces the frames from the next pass on. There are at most as many as at first.
     pub(super) fn replace(&self, frames: Vec<Vec<u8>>) {
         *self.shared.frames.lock().unwrap_or_else(PoisonError::into_inner) = frames;
     }

@@ -5,10 +5,10 @@
 
 /// Tests of one signature on one packet, at most: as `inspection-recursion-limit` of Suricata.
 pub(super) const TESTS_MAX: u32 = 3000;
-/// Steps of one signature on one packet, at most: about 25 ms.
+/// Steps of one signature on one packet, at most.
 ///
 /// A step is a byte that the table of an expression reads, a state that an expression without a
-/// table visits, or [`SEARCHED_PER_STEP`] bytes that a content is searched in. Contents and tables
+/// table visits, or [`SEARCHED_PER_STEP`] bytes that a content is searched in. Contents alone
 /// cannot reach this number in a frame of Ethernet: [`TESTS_MAX`] comes first.
 pub(super) const STEPS_MAX: u32 = 5 << 20;
 /// Bytes that a content is searched in per step.

@@ -24,6 +24,8 @@ mod signature;
 #[cfg(feature = "vectorscan")]
 mod vectorscan;
 
+use std::cell::Cell;
+
 pub use lack::Lack;
 pub use matcher::Matcher;
 pub use packet::NotInspected;
@@ -35,7 +37,7 @@ use inspection::{Inspection, InspectionScratch};
 use lower_case::LowerCase;
 use matcher::MatcherScratch;
 use packet::InspectedPacket;
-use pcre::{TABLES_LEN_MAX, ThreadLists};
+use pcre::{ALL_STATES_LEN_MAX, Pcre, TABLES_LEN_MAX, ThreadLists};
 use prefilter::{CandidateSet, DirectedSignature, Prefilter};
 
 /// The most alerts of a packet; `packet-alert-max` of Suricata is the same.
@@ -64,8 +66,27 @@ pub type CheckedRule = (Rule, Result<Signature, Vec<Lack>>);
 /// The first 20 rules that cannot be read, or have a keyword with a wrong value: nothing of the
 /// text is used.
 pub fn read(text: &str, variables: &Variables) -> Result<Vec<CheckedRule>, Vec<RuleError>> {
+    read_within(ALL_STATES_LEN_MAX, text, variables)
+}
+
+/// The same, with so many bytes of states of all expressions.
+fn read_within(
+    states_len_max: usize,
+    text: &str,
+    variables: &Variables,
+) -> Result<Vec<CheckedRule>, Vec<RuleError>> {
+    let left = Cell::new(states_len_max);
     read_with(text, variables, |rule| match Signature::of(rule) {
-        Ok(signature) => Ok(Ok(signature)),
+        Ok(signature) => {
+            let states_len = signature.expressions().map(Pcre::states_len).sum();
+            Ok(match left.get().checked_sub(states_len) {
+                Some(behind) => {
+                    left.set(behind);
+                    Ok(signature)
+                }
+                None => Err(vec![Lack::value("pcre", "more than a gigabyte of states in a file")]),
+            })
+        }
         Err(SignatureProblem::Unsupported(lacks)) => Ok(Err(lacks)),
         Err(SignatureProblem::Wrong { keyword, expected }) => {
             Err((keyword, RuleProblem::Expected(expected)))
@@ -125,7 +146,7 @@ impl RuleEngine {
         let (numbers, mut signatures): (Vec<usize>, Vec<Signature>) = ordered.into_iter().unzip();
         let mut left = TABLES_LEN_MAX;
         for signature in &mut signatures {
-            signature.expressions_mut().for_each(|pcre| pcre.make_table(&mut left));
+            signature.expressions_mut().for_each(|pcre| pcre.prepare(&mut left));
         }
         let directions = |(number, signature): (u32, &Signature)| {
             let headers = signature.headers.clone().into_iter();

@@ -37,7 +37,10 @@ pub enum RunError {
     #[error("the rules before are still being replaced; try again later")]
     Reloading,
     /// The engines do not load the rules.
-    #[error("the engines have not loaded the rules in {} s", .0.as_secs())]
+    #[error(
+        "the engines have not loaded the rules in {} s; give fewer rules or more cores",
+        .0.as_secs()
+    )]
     Slow(Duration),
     /// An engine died while it loaded rules.
     #[error("engine {engine} died while it loaded the rules")]

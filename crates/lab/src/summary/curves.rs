@@ -3,6 +3,7 @@
 use niclab_result::{Axis, Mean, Origin, Scale, Series, SeriesShape};
 
 use crate::cells::Cell;
+use crate::statistics::Estimate;
 use crate::summary::Results;
 
 /// Cells by their axes: which there are, and what is said of a place on one.
@@ -53,6 +54,19 @@ impl Axes {
         }
         let same = all.first().map(|(_, cell)| worded(cell, &same).join(", "));
         (series, same.unwrap_or_default())
+    }
+}
+
+/// An estimate as a point of an axis of words.
+pub(crate) fn ordinal_point(cell: &Cell<'_>, of: &Estimate, x_word: String, metric: &str) -> Mean {
+    Mean {
+        y: of.median,
+        low: Some(of.low).filter(|_| of.repeats > 1),
+        high: Some(of.high).filter(|_| of.repeats > 1),
+        repeats: of.repeats as u32,
+        marks: cell.marks(metric),
+        x_word,
+        ..Mean::default()
     }
 }
 

@@ -152,7 +152,8 @@ fn written(writing: JoinHandle<Result<(), Failure>>, stop: &AtomicBool) -> Resul
     while !writing.is_finished() {
         let is_stopped = stop.load(Ordering::Relaxed);
         if is_stopped && Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
-            let reason = "nobody reads the results; some windows are missing";
+            let reason = "nobody reads the results, so some windows are missing; read standard \
+                          output to its end, or give -o FILE";
             return Err(std::io::Error::other(reason).into());
         }
         thread::sleep(LOOK);
@@ -163,7 +164,7 @@ fn written(writing: JoinHandle<Result<(), Failure>>, stop: &AtomicBool) -> Resul
 
 /// Feeds an engine to the end of its input, and waits for the end of its workers.
 fn feed(
-    engine: JobEngine,
+    mut engine: JobEngine,
     input: input::OpenInput,
     counters: &InputCounters,
     stop: &AtomicBool,
@@ -232,7 +233,8 @@ fn totals(counters: &InputCounters, is_first: bool) {
     let mut text = format!("{taken}, {} late", whole(tuples.late));
     if tuples.frames > 0 {
         text += &format!(
-            "; {}, {} malformed; {} duplicates, {} beyond the window, {} without room, {} refused",
+            "; {}, {} malformed; {} duplicates, {} beyond the sequence window, {} without room, \
+             {} refused",
             counted(tuples.frames, "frame", "frames"),
             whole(tuples.malformed),
             whole(tuples.duplicates),

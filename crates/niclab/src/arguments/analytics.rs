@@ -134,15 +134,16 @@ pub struct AnalyticsArguments {
     #[arg(long, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u16).range(1..=4_096))]
     pub sources: u16,
-    /// After this long without a frame a source holds no window back, milliseconds, at least 3000:
-    /// a source without tuples says once a second that it is there; for udp
+    /// After this long without a frame a source no longer delays windows, milliseconds, at least
+    /// 3000: a source without tuples says once a second that it is there; for udp
     #[arg(long, value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(3_000..=3_600_000))]
     pub silence_ms: u64,
     /// End when all sources have ended, or are silent for --silence-ms; for udp
     #[arg(long)]
     pub until_end: bool,
-    /// Write the results there, a line of JSON for each window [default: standard output]
+    /// Write the results to this new file, a line of JSON for each window [default: standard
+    /// output; none with --live]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Show the latest window on the terminal; q ends it

@@ -33,7 +33,7 @@ pub(super) trait Packets: Copy {
         of: impl Fn(u64, u64) -> u64,
     ) -> Self::Numbers;
 
-    /// A bit for each whose numbers are so.
+    /// A bit for each packet whose numbers compare like this.
     fn compare(self, a: &Self::Numbers, b: &Self::Numbers, is_so: impl Fn(u64, u64) -> bool)
     -> u64;
 

@@ -75,9 +75,9 @@ impl Gate {
         self.worked_ns.iter().map(|ns| ns.load(Ordering::Acquire)).collect()
     }
 
-    /// Waits until the gate is opened after the opening of this number, which may have been since;
-    /// the number of the last one. So a worker that is late passes once more, and counts as held
-    /// again.
+    /// Waits for an opening after that of number `passed`. Returns the number of the last opening.
+    /// A worker that comes late, when the gate was opened again, does not wait: it is held the next
+    /// time.
     #[cold]
     fn hold(&self, passed: u64) -> u64 {
         let mut state = self.state();
@@ -182,7 +182,7 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
             assert_eq!((gate.counted(), gate.worked_ns()), (counted, worked_ns), "all are held");
             gate.open();
-            wait(&|| gate.worked_ns.len() == 2 && gate.counted() > counted + round);
+            wait(&|| gate.counted() > counted + round);
             gate.close();
         }
         wait(&|| gate.held() == 2);

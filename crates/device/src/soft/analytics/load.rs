@@ -15,14 +15,14 @@ use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
 
 use super::super::broken;
 use crate::cases::mix;
-use crate::counting::{CardHelp, TupleWorkload};
+use crate::counting::{TupleMode, TupleWorkload};
 use crate::face::DeviceError;
 
 /// Most keys of a load.
 pub const KEYS_MAX: u32 = 1_000_000;
 /// Tuples of a pass: all of them fit into the ring of one worker, with their marks.
 pub const TUPLES: u64 = 32_768;
-/// Passes of a slide.
+/// Passes of a pane.
 pub const PASSES: u64 = 2;
 /// Streams: the workers count the tuples of the first one.
 const STREAMS: u64 = 2;
@@ -76,11 +76,11 @@ pub(super) struct TupleLoad {
 }
 
 impl TupleLoad {
-    /// The sources for `workers` workers. A slide takes `slide_ns` of event time.
+    /// The sources for `workers` workers. A pane takes `pane_ns` of event time.
     pub(super) fn new(
         workload: &TupleWorkload,
-        (help, workers): (CardHelp, usize),
-        slide_ns: u64,
+        (mode, workers): (TupleMode, usize),
+        pane_ns: u64,
     ) -> Result<TupleLoad, DeviceError> {
         let popularity = match workload.zipf {
             0.0 => Popularity::Uniform,
@@ -88,7 +88,7 @@ impl TupleLoad {
         };
         let spec = FlowSpec { count: workload.keys, popularity, ..FlowSpec::default() };
         let picker = FlowSet::new(&spec).map_err(broken)?.picker(workload.seed);
-        let parts = if help == CardHelp::Steer { workers } else { 1 };
+        let parts = if mode == TupleMode::Steer { workers } else { 1 };
         let source = |number: usize| {
             let random = mix((workload.seed << 40) ^ number as u64).to_le_bytes();
             TupleSource {
@@ -109,7 +109,7 @@ impl TupleLoad {
             picker,
             payload: vec![7; workload.payload_len.into()],
             made: 0,
-            interval_ns: slide_ns / (TUPLES * PASSES),
+            interval_ns: pane_ns / (TUPLES * PASSES),
         })
     }
 
@@ -236,11 +236,12 @@ mod tests {
     fn a_source_of_one_worker_reports_its_progress_to_that_worker() {
         let workload = TupleWorkload { keys: 9, zipf: 0.0, payload_len: 0, batch: 9, seed: 1 };
         for workers in 1..=16 {
-            let load = TupleLoad::new(&workload, (CardHelp::Steer, workers), 1 << 30).unwrap();
+            let load = TupleLoad::new(&workload, (TupleMode::Steer, workers), 1 << 30).unwrap();
             for (number, source) in load.sources.iter().enumerate() {
                 assert_eq!((source.id & 255) as usize % workers, number % workers, "{workers}");
             }
             let mut ids: Vec<u64> = load.sources.iter().map(|source| source.id).collect();
+            ids.sort_unstable();
             ids.dedup();
             assert_eq!(ids.len(), 64 * workers);
         }

@@ -1,4 +1,4 @@
-//! Real-time analytics behind a card's queues: how much the card's help saves the cores of the
+//! Real-time analytics behind a card's queues: how much the card's mode saves the cores of the
 //! workers.
 //!
 //! Workers, receiving sides and programs are those of `niclab analytics`. The card takes all frames
@@ -20,7 +20,7 @@ mod workers;
 
 pub use load::KEYS_MAX;
 pub use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX as BATCH_MAX};
-pub use serve::{RESULT_SLIDES, SLIDES_MIN, WARM_SLIDES, WORKERS_MAX};
+pub use serve::{PANES_MIN, RESULT_PANES, WARM_PANES, WORKERS_MAX};
 pub(super) use serve::{count, places};
 
 #[cfg(test)]

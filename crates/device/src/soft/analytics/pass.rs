@@ -1,12 +1,11 @@
-//! Slides of tuples that lie in memory, by a card of as many cores as there are workers.
+//! Panes of tuples that lie in memory, by a card of as many cores as there are workers.
 //!
-//! A slide is counted pass by pass, and a pass has up to three parts. In the first, one thread lets
+//! A pane is counted pass by pass, and a pass has up to three parts. In the first, one thread lets
 //! all cores of the card take the frames. With `dma` the tuples are in the workers' rings then.
 //! Otherwise the hosts have kept the frames; in the second part each core has a thread that takes
 //! them, as `niclab analytics` does, and hands the tuples over. In the third part workers count.
-//! Behind the last pass of a slide all sources say that it has ended, and the workers rank.
+//! Behind the last pass of a pane all sources say that it has ended, and the workers rank.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,10 +16,9 @@ use niclab_analytics::rank::KeyCount;
 use niclab_analytics::window::Windows;
 use niclab_apps::service::Service;
 use niclab_card::{Card, CardConfig, CardWorkload, Core};
-use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 
-use super::super::at_once::wait_at_barrier;
+use super::super::at_once::{Barrier, on_cores};
 use super::super::broken;
 use super::super::kept_frames::FrameMemory;
 use super::super::replay::Replay;
@@ -30,28 +28,28 @@ use super::host::SharedHost;
 use super::load::{Counted, LONGEST, PASSES, TupleLoad};
 use super::workers::{GatedEngine, Observed, Reception, StartedWorkers};
 use crate::cores::Pinned;
-use crate::counting::{CardHelp, Counting};
+use crate::counting::{Counting, TupleMode};
 use crate::face::DeviceError;
 
-/// Length and slide of the windows, nanoseconds of event time.
+/// Length and slide of the windows, nanoseconds of event time: the slide is the length of a pane.
 const LENGTH_NS: u64 = 4_000_000_000;
 const SLIDE_NS: u64 = 1_000_000_000;
 /// Keys of a result.
 const TOP: usize = 10;
 /// The first pane that has tuples: no window ends before it.
 const FIRST_PANE: u64 = 100;
-/// Rounds of turns behind the last frame: a core takes a frame of another one a round or two after
-/// that has given it.
+/// Rounds of turns after the last frame: a core takes a frame that another core has given it up to
+/// two rounds later.
 const LAST_ROUNDS: usize = 4;
-/// How long the workers may take for a slide, and how often it is looked whether they are done.
-const SLIDE_MAX: Duration = Duration::from_secs(60);
+/// Most time of the workers for a pane, and time between two checks whether they are done.
+const PANE_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_micros(100);
 /// Rounds in which all sources are known.
 const GREETINGS: usize = 8;
 
-/// Times of a slide.
+/// Times of a times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Slide {
+pub(super) struct PaneTimes {
     /// By core: time on its CPU as receiver and as worker, nanoseconds.
     pub(super) cores_ns: Vec<u64>,
     /// By step of all cores as receivers: time by the clock, nanoseconds.
@@ -60,7 +58,7 @@ pub(super) struct Slide {
     pub(super) received_ns: u64,
     /// Time of the card's own work, nanoseconds.
     pub(super) card_ns: u64,
-    /// From the first frame that says that the slide has ended to the result of its window, where
+    /// From the first frame that says that the pane has ended to the result of its window, where
     /// nothing else is left to be done then; nanoseconds.
     pub(super) result_ns: Option<u64>,
 }
@@ -69,7 +67,7 @@ pub(super) struct Slide {
 pub(super) struct StagedWorkers {
     load: TupleLoad,
     expected: ExpectedWindows,
-    /// The pane of the next slide.
+    /// The pane of the next times.
     pane: u64,
     pub(super) windows: u64,
     pub(super) wrong: u64,
@@ -83,7 +81,6 @@ pub(super) struct StagedWorkers {
     /// By core: where its thread keeps to; none: wherever there is room.
     pinned: Vec<Option<u32>>,
     port: Replay,
-    clock: Clock,
 }
 
 impl StagedWorkers {
@@ -93,15 +90,15 @@ impl StagedWorkers {
         (allowed, is_pinned): (&[u32], bool),
     ) -> Result<StagedWorkers, DeviceError> {
         let workers = usize::from(of.workers);
-        let load = TupleLoad::new(&of.workload, (of.help, workers), SLIDE_NS)?;
+        let load = TupleLoad::new(&of.workload, (of.mode, workers), SLIDE_NS)?;
         let windows = Windows::new(LENGTH_NS, SLIDE_NS).map_err(broken)?;
         let query = Query { stream: 0, windows, top: TOP };
         let observed = Observed::new(workers);
-        let started = observed.start(of.help, query, &allowed[..workers], load.sources())?;
+        let started = observed.start(of.mode, query, &allowed[..workers], load.sources())?;
         let StartedWorkers { engine, program, services, reception } = started;
-        let memory = match of.help {
-            CardHelp::Dma => FrameMemory::new(1, LONGEST),
-            CardHelp::Rss | CardHelp::Steer => FrameMemory::new(load.frames_max(), LONGEST),
+        let memory = match of.mode {
+            TupleMode::Dma => FrameMemory::new(1, LONGEST),
+            TupleMode::Rss | TupleMode::Steer => FrameMemory::new(load.frames_max(), LONGEST),
         }?;
         let shared_host = |service: Box<dyn Service>| SharedHost::new(service, &memory);
         let hosts: Vec<Arc<SharedHost>> = services.into_iter().map(shared_host).collect();
@@ -128,13 +125,12 @@ impl StagedWorkers {
             hosts,
             pinned,
             port,
-            clock: Clock::new(),
         };
         staged.greet()?;
         Ok(staged)
     }
 
-    /// Tuples of all slides so far.
+    /// Tuples of all panes so far.
     pub(super) fn made(&self) -> u64 {
         self.load.made()
     }
@@ -156,24 +152,26 @@ impl StagedWorkers {
         Err(broken("the card does not know all sources"))
     }
 
-    /// Lets the card take frames; what that took without the writing of them, nanoseconds.
+    /// Lets the card take frames; time of this thread for it, without the writing of them,
+    /// nanoseconds.
     fn stage(&mut self, frames: Vec<Vec<u8>>) -> u64 {
+        let _pinned = self.pinned[0].map(Pinned::to);
         let count = frames.len();
         self.port.replace(frames);
         self.port.begin(count, BURST);
         self.cores.iter_mut().for_each(|core| _ = core.turn());
-        let begun_ns = self.clock.now_ns();
+        let begun_ns = thread_ns();
         while self.cores.iter_mut().map(Core::turn).sum::<usize>() > 0 {}
         for _ in 0..LAST_ROUNDS {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
         }
-        self.clock.now_ns() - begun_ns
+        thread_ns() - begun_ns
     }
 
-    /// Counts the tuples of a slide. Where it is asked for, `result_ns` is measured: then the end
-    /// of the slide is no part of the other times.
-    pub(super) fn slide(&mut self, has_result_time: bool) -> Result<Slide, DeviceError> {
-        let mut slide = Slide { cores_ns: vec![0; self.cores.len()], ..Slide::default() };
+    /// Counts the tuples of a times. Where it is asked for, `result_ns` is measured: then the end
+    /// of the pane is no part of the other times.
+    pub(super) fn count_pane(&mut self, has_result_time: bool) -> Result<PaneTimes, DeviceError> {
+        let mut times = PaneTimes { cores_ns: vec![0; self.cores.len()], ..PaneTimes::default() };
         let start_ns = self.pane * SLIDE_NS;
         let mut counted: Vec<Counted> = Vec::new();
         self.frames = 0;
@@ -183,32 +181,32 @@ impl StagedWorkers {
             let is_end = pass + 1 == PASSES && !has_result_time;
             let ends = if is_end { self.load.ends(start_ns + SLIDE_NS)? } else { Vec::new() };
             self.frames += (frames.len() + ends.len()) as u64;
-            self.pass((frames, ends), &mut slide)?;
+            self.pass((frames, ends), &mut times)?;
         }
         if has_result_time {
             let ends = self.load.ends(start_ns + SLIDE_NS)?;
-            slide.result_ns = Some(self.end(ends)?);
+            times.result_ns = Some(self.end(ends)?);
         }
         self.compare(&counted);
         self.pane += 1;
-        Ok(slide)
+        Ok(times)
     }
 
-    /// One pass of frames; `ends` say that the slide has ended, if it has. They follow when the
+    /// One pass of frames; `ends` say that the pane has ended, if it has. They follow when the
     /// card has taken all tuples: it keeps the order of a source's frames on one core alone.
     fn pass(
         &mut self,
         (frames, ends): (Vec<Vec<u8>>, Vec<Vec<u8>>),
-        slide: &mut Slide,
+        times: &mut PaneTimes,
     ) -> Result<(), DeviceError> {
         let is_host = matches!(self.reception, Reception::Host(_));
         let (count, is_end) = (frames.len() + ends.len(), !ends.is_empty());
         if is_host {
             self.hosts.iter().for_each(|host| host.keep());
         }
-        slide.card_ns += self.stage(frames);
+        times.card_ns += self.stage(frames);
         if is_end {
-            slide.card_ns += self.stage(ends);
+            times.card_ns += self.stage(ends);
         }
         if is_host {
             let kept: usize = self.hosts.iter().map(|host| host.take()).sum();
@@ -218,12 +216,12 @@ impl StagedWorkers {
             let before_ns = self.receiving_ns();
             let received_ns = self.receive()?;
             for (sum, (now, before)) in
-                slide.receiving_ns.iter_mut().zip(self.receiving_ns().into_iter().zip(before_ns))
+                times.receiving_ns.iter_mut().zip(self.receiving_ns().into_iter().zip(before_ns))
             {
                 *sum += now - before;
             }
-            slide.received_ns += received_ns.iter().sum::<u64>();
-            slide.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
+            times.received_ns += received_ns.iter().sum::<u64>();
+            times.cores_ns.iter_mut().zip(received_ns).for_each(|(sum, ns)| *sum += ns);
             self.hosts.iter().for_each(|host| host.pass());
         }
         let before_ns = self.observed.gate.worked_ns();
@@ -235,7 +233,7 @@ impl StagedWorkers {
         self.close()?;
         let worked_ns = self.observed.gate.worked_ns().into_iter().zip(before_ns);
         let of_pass = worked_ns.map(|(now, before)| now - before);
-        slide.cores_ns.iter_mut().zip(of_pass).for_each(|(sum, ns)| *sum += ns);
+        times.cores_ns.iter_mut().zip(of_pass).for_each(|(sum, ns)| *sum += ns);
         let taken = self.taken()?;
         match taken == self.load.made() {
             true => Ok(()),
@@ -251,22 +249,12 @@ impl StagedWorkers {
     /// Has all cores take the frames that their hosts have kept, at once; by core: what that took.
     fn receive(&mut self) -> Result<Vec<u64>, DeviceError> {
         let StagedWorkers { cores, hosts, pinned, .. } = self;
-        let waiting = AtomicUsize::new(cores.len());
-        let received = thread::scope(|scope| {
-            let taking = |((core, host), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
-                let (host, pinned, waiting) = (Arc::clone(host), *pinned, &waiting);
-                scope.spawn(move || {
-                    let _pinned = pinned.map(Pinned::to);
-                    take(core, &host, waiting)
-                })
-            };
-            let threads: Vec<_> = cores.iter_mut().zip(&*hosts).zip(&*pinned).map(taking).collect();
-            threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
-        });
-        received.ok_or_else(|| broken("a core broke off"))
+        on_cores(pinned, cores.iter_mut().zip(&*hosts), |(core, host), barrier| {
+            take(core, host, barrier)
+        })
     }
 
-    /// Has frames that end a slide go all the way, with open gate and at once; the time until the
+    /// Has frames that end a pane go all the way, with open gate and at once; the time until the
     /// result is there, nanoseconds.
     fn end(&mut self, ends: Vec<Vec<u8>>) -> Result<u64, DeviceError> {
         let count = ends.len();
@@ -300,14 +288,14 @@ impl StagedWorkers {
         self.observed.gate.counted() == self.load.made()
     }
 
-    /// The result of the window that ends with the slide.
+    /// The result of the window that ends with the times.
     fn result(&self) -> Option<(Vec<KeyCount>, Instant)> {
         let window = self.pane + 1 - LENGTH_NS / SLIDE_NS;
         self.observed.results.lock().unwrap_or_else(PoisonError::into_inner).get(&window).cloned()
     }
 
-    /// Waits until the workers are so far. Meanwhile the receiving sides look at the time: one that
-    /// has nothing to take passes on within a millisecond what the others have said last.
+    /// Waits until `is_done`. Meanwhile the card's cores have turns: a receiving side without
+    /// frames passes on the progress of the others within a millisecond.
     fn wait(
         &mut self,
         lack: &str,
@@ -317,10 +305,14 @@ impl StagedWorkers {
         while !is_done(self) {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
             if self.engine.engine.is_over() {
-                return Err(broken("the workers have ended"));
+                let ended = self.engine.engine.join();
+                return Err(ended.map_or_else(broken, |()| broken("the workers have ended")));
             }
-            if begun.elapsed() > SLIDE_MAX {
-                return Err(broken(format!("{lack} after {} s", SLIDE_MAX.as_secs())));
+            if self.engine.engine.status().restarts > 0 {
+                return Err(broken("a worker has died; its message is on standard error"));
+            }
+            if begun.elapsed() > PANE_MAX {
+                return Err(broken(format!("{lack} after {} s", PANE_MAX.as_secs())));
             }
             thread::sleep(LOOK);
         }
@@ -336,7 +328,7 @@ impl StagedWorkers {
         })
     }
 
-    /// Compares the result of the slide's window with a plain count.
+    /// Compares the result of the pane's window with a plain count.
     fn compare(&mut self, counted: &[Counted]) {
         let expected = self.expected.pane(counted);
         let found = self.result().map(|(top, _)| top);
@@ -345,12 +337,13 @@ impl StagedWorkers {
         self.wrong += u64::from(found != Some(expected));
     }
 
-    /// Ends the card; the frames that its engine took in all slides.
+    /// Ends the card; the frames that its engine took in all panes.
     ///
     /// # Errors
     /// [`DeviceError::Broken`] where it lost frames of its memory.
     pub(super) fn end_all(self) -> Result<u64, DeviceError> {
-        let StagedWorkers { card, cores, engine: GatedEngine { engine, .. }, observed, .. } = self;
+        let StagedWorkers { card, cores, engine: GatedEngine { mut engine, .. }, observed, .. } =
+            self;
         engine.stop();
         observed.gate.open();
         let ended = engine.join();
@@ -370,8 +363,8 @@ fn program(card: &mut Card) -> Result<&mut niclab_program::Pipeline, DeviceError
 
 /// Has a core take all that its host has kept, at the same time as the other cores; what that took,
 /// nanoseconds.
-fn take(core: &mut Core, host: &SharedHost, waiting: &AtomicUsize) -> u64 {
-    wait_at_barrier(waiting);
+fn take(core: &mut Core, host: &SharedHost, barrier: &Barrier) -> u64 {
+    barrier.wait();
     let begun_ns = thread_ns();
     while host.remaining() > 0 {
         core.turn();
@@ -386,19 +379,19 @@ mod tests {
 
     fn staged() -> StagedWorkers {
         let workload = TupleWorkload { keys: 5, zipf: 1.0, payload_len: 0, batch: 45, seed: 3 };
-        let help = CardHelp::Rss;
-        let of = Counting { help, workload, workers: 1, duration_ns: 1, warmup_ns: 0 };
+        let mode = TupleMode::Rss;
+        let of = Counting { mode, workload, workers: 1, duration_ns: 1, warmup_ns: 0 };
         StagedWorkers::new(&of, (&crate::cores::allowed()[..1], false)).unwrap()
     }
 
     #[test]
     fn a_result_that_differs_from_a_plain_count_is_wrong() {
         let mut staged = staged();
-        staged.slide(false).unwrap();
+        staged.count_pane(false).unwrap();
         assert_eq!((staged.windows, staged.wrong), (1, 0));
-        // As if the slide before had had a tuple more.
+        // As if the pane before had had a tuple more.
         staged.expected.pane(&[Counted { stream: 0, key: 4 }]);
-        staged.slide(false).unwrap();
+        staged.count_pane(false).unwrap();
         assert_eq!((staged.windows, staged.wrong), (2, 1));
         staged.end_all().unwrap();
     }

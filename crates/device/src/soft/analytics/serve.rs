@@ -1,4 +1,4 @@
-//! Tuples in memory and workers: the time of each slide, and its breakdown.
+//! Tuples in memory and workers: the time of each pane, and its breakdown.
 
 use niclab_analytics::cost::WorkStep;
 use niclab_analytics::tuple::{PAYLOAD_LEN_MAX, TUPLES_MAX};
@@ -6,7 +6,7 @@ use niclab_packet::flow::EXPONENT_MAX;
 
 use super::super::staged::{check_ranges, median, path, repeat};
 use super::load::{KEYS_MAX, PASSES, TUPLES};
-use super::pass::{Slide, StagedWorkers};
+use super::pass::{PaneTimes, StagedWorkers};
 use crate::cores;
 use crate::counting::{AnalyticsObservation, Counting, WorkStepTime};
 use crate::face::{DeviceError, PathNode};
@@ -14,12 +14,12 @@ use crate::face::{DeviceError, PathNode};
 /// Most workers.
 pub const WORKERS_MAX: usize = niclab_analytics::card::WORKERS_MAX;
 
-/// Slides before any is measured, at least: then the windows are full.
-pub const WARM_SLIDES: usize = 4;
-/// Fewest slides that are measured.
-pub const SLIDES_MIN: usize = 3;
-/// Slides whose results are timed.
-pub const RESULT_SLIDES: usize = 5;
+/// Panes before any is measured, at least: then the windows are full.
+pub const WARM_PANES: usize = 4;
+/// Fewest panes that are measured.
+pub const PANES_MIN: usize = 3;
+/// Panes whose results are timed.
+pub const RESULT_PANES: usize = 5;
 
 /// The path of the tuples. The card's stage ends before the workers are timed, and is timed apart.
 pub(in crate::soft) fn places() -> Vec<PathNode> {
@@ -44,39 +44,38 @@ pub(in crate::soft) fn count(
         return Err(DeviceError::lacks(capability));
     }
     let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
-    repeat(of.warmup_ns, WARM_SLIDES, || staged.slide(false))?;
+    repeat(of.warmup_ns, WARM_PANES, || staged.count_pane(false))?;
     let taking_ns = |staged: &StagedWorkers| staged.observed.working.of(WorkStep::HandOver).0;
     let before_ns = taking_ns(&staged);
     let made_before = staged.made();
-    let measured = repeat(of.duration_ns, SLIDES_MIN, || staged.slide(false))?;
+    let measured = repeat(of.duration_ns, PANES_MIN, || staged.count_pane(false))?;
     let tuples = TUPLES * PASSES;
     let timed = (staged.made() - made_before) as f64;
     let frames = staged.frames;
-    let worked_ns: Vec<u64> = measured.iter().map(|slide| slide.cores_ns.iter().sum()).collect();
-    let received_ns: u64 = measured.iter().map(|slide| slide.received_ns).sum();
+    let worked_ns: Vec<u64> = measured.iter().map(|pane| pane.cores_ns.iter().sum()).collect();
+    let received_ns: u64 = measured.iter().map(|pane| pane.received_ns).sum();
     let times = Times {
         receiving_ns: std::array::from_fn(|step| {
-            measured.iter().map(|slide| slide.receiving_ns[step]).sum()
+            measured.iter().map(|pane| pane.receiving_ns[step]).sum()
         }),
         taking_ns: taking_ns(&staged) - before_ns,
         received_ns,
         counted_ns: worked_ns.iter().sum::<u64>() - received_ns,
     };
     let steps = times.by_step(timed);
-    let ended = repeat(0, RESULT_SLIDES, || staged.slide(true))?;
-    let mut results_ns: Vec<u64> = ended.iter().filter_map(|slide| slide.result_ns).collect();
+    let ended = repeat(0, RESULT_PANES, || staged.count_pane(true))?;
+    let mut results_ns: Vec<u64> = ended.iter().filter_map(|pane| pane.result_ns).collect();
     results_ns.sort_unstable();
-    let busiest = |slide: &Slide| slide.cores_ns.iter().copied().max().unwrap_or(0);
+    let busiest = |pane: &PaneTimes| pane.cores_ns.iter().copied().max().unwrap_or(0);
     let observed = AnalyticsObservation {
         tuples,
         frames,
         windows: staged.windows,
         wrong: staged.wrong,
-        slides_ns: measured.iter().map(busiest).collect(),
+        panes_ns: measured.iter().map(busiest).collect(),
         worked_ns,
         steps,
-        card_ns: median(measured.iter().map(|slide| slide.card_ns).collect()) as f64
-            / tuples as f64,
+        card_ns: median(measured.iter().map(|pane| pane.card_ns).collect()) as f64 / tuples as f64,
         results_ns,
     };
     Ok((observed, staged.end_all()?))
@@ -99,7 +98,7 @@ fn check(of: &Counting) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Times of some slides, nanoseconds.
+/// Times of some panes, nanoseconds.
 struct Times {
     /// By step of the receiving sides.
     receiving_ns: [u64; WorkStep::ALL.len()],
@@ -131,5 +130,27 @@ impl Times {
             tuple_ns: ns as f64 / tuples,
         };
         WorkStep::ALL.into_iter().map(of).chain([rest]).map(time).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_time_is_in_one_step_or_the_rest() {
+        let receiving_ns = [10, 20, 30, 40, 0];
+        let times = Times { receiving_ns, taking_ns: 5, received_ns: 150, counted_ns: 65 };
+        let steps: Vec<(String, f64)> =
+            times.by_step(10.0).into_iter().map(|step| (step.name, step.tuple_ns)).collect();
+        let expected = [
+            ("receive", 1.0),
+            ("demultiplex", 2.0),
+            ("hand_over", 3.5),
+            ("acknowledge", 4.0),
+            ("operator", 6.0),
+            ("rest", 5.0),
+        ];
+        assert_eq!(steps, expected.map(|(name, ns)| (name.to_owned(), ns)));
     }
 }

@@ -1,41 +1,36 @@
-//! Workers behind a card: their windows are those of a plain count, with each help.
+//! Workers behind a card: their windows are those of a plain count, in each mode.
 
 use super::*;
-use crate::counting::{CardHelp, Counting, TupleWorkload};
+use crate::counting::{Counting, TupleMode, TupleWorkload};
 use crate::face::DeviceError;
 
 const WORKLOAD: TupleWorkload =
     TupleWorkload { keys: 1_000, zipf: 1.0, payload_len: 0, batch: 45, seed: 1 };
 
-fn counting(help: CardHelp) -> Counting {
-    Counting { help, workload: WORKLOAD, workers: 2, duration_ns: 1, warmup_ns: 0 }
+fn counting(mode: TupleMode) -> Counting {
+    Counting { mode, workload: WORKLOAD, workers: 2, duration_ns: 1, warmup_ns: 0 }
 }
 
 #[test]
-fn every_help_gives_the_windows_of_a_plain_count() {
+fn every_mode_gives_the_windows_of_a_plain_count() {
     if crate::cores::allowed().len() < 2 {
-        return eprintln!("SKIP every_help_gives_the_windows_of_a_plain_count: 2 cores are needed");
+        return eprintln!("SKIP every_mode_gives_the_windows_of_a_plain_count: 2 cores are needed");
     }
-    for help in [CardHelp::Rss, CardHelp::Steer, CardHelp::Dma] {
-        let (observed, frames) = count(&counting(help), false).unwrap();
-        assert!(observed.windows >= 12 && observed.wrong == 0, "{help:?}: {observed:?}");
+    for mode in [TupleMode::Rss, TupleMode::Steer, TupleMode::Dma] {
+        let (observed, frames) = count(&counting(mode), false).unwrap();
+        assert!(observed.windows >= 12 && observed.wrong == 0, "{mode:?}: {observed:?}");
         // Batches of 45, and the ends of all sources.
-        assert!((1_500..1_700).contains(&observed.frames), "{help:?}: {}", observed.frames);
-        assert!(frames > 12 * observed.frames, "{help:?}: {frames}");
-        let steps_ns: f64 = observed.steps.iter().map(|step| step.tuple_ns).sum();
-        let worked_ns: u64 = observed.worked_ns.iter().sum();
-        let all_ns = worked_ns as f64 / (observed.worked_ns.len() as u64 * observed.tuples) as f64;
-        // Steps are timed by the clock, all of it by the CPU.
-        assert!(steps_ns > 0.9 * all_ns, "{help:?}: {steps_ns} of {all_ns} ns");
+        assert!((1_500..1_700).contains(&observed.frames), "{mode:?}: {}", observed.frames);
+        assert!(frames > 12 * observed.frames, "{mode:?}: {frames}");
         assert!(observed.card_ns > 0.0 && observed.results_ns.len() == 5);
         let is_timed = |name: &str| {
             let step = observed.steps.iter().find(|step| step.name == name).unwrap();
             step.tuple_ns > 0.0
         };
         for name in ["receive", "demultiplex", "acknowledge"] {
-            assert_eq!(is_timed(name), help != CardHelp::Dma, "{help:?}: {name}");
+            assert_eq!(is_timed(name), mode != TupleMode::Dma, "{mode:?}: {name}");
         }
-        assert!(is_timed("hand_over") && is_timed("operator"), "{help:?}");
+        assert!(is_timed("hand_over") && is_timed("operator"), "{mode:?}");
     }
 }
 
@@ -43,7 +38,7 @@ fn every_help_gives_the_windows_of_a_plain_count() {
 fn tuples_with_a_payload_go_in_frames_that_have_room() {
     for (batch, payload_len) in [(1, 0), (45, 1_024)] {
         let workload = TupleWorkload { batch, payload_len, keys: 7, zipf: 0.0, ..WORKLOAD };
-        let of = Counting { workload, workers: 1, ..counting(CardHelp::Rss) };
+        let of = Counting { workload, workers: 1, ..counting(TupleMode::Rss) };
         let (observed, _) = count(&of, false).unwrap();
         assert_eq!((observed.frames, observed.wrong), (observed.tuples + 64, 0));
     }
@@ -52,7 +47,7 @@ fn tuples_with_a_payload_go_in_frames_that_have_room() {
 #[test]
 fn numbers_out_of_range_are_bad_loads_and_cores_that_are_not_there_not_supported() {
     let refused = |change: fn(&mut Counting)| {
-        let mut of = counting(CardHelp::Rss);
+        let mut of = counting(TupleMode::Rss);
         change(&mut of);
         count(&of, false).unwrap_err()
     };

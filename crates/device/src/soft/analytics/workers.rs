@@ -16,7 +16,7 @@ use niclab_program::Pipeline;
 use super::super::broken;
 use super::gate::{Gate, GatedWorker, OpenAtEnd};
 use super::load::RECEIVER;
-use crate::counting::CardHelp;
+use crate::counting::TupleMode;
 use crate::face::DeviceError;
 
 /// No source falls silent.
@@ -69,7 +69,7 @@ impl Observed {
     /// Starts workers on `cores`, for tuples of `sources` sources.
     pub(super) fn start(
         &self,
-        help: CardHelp,
+        mode: TupleMode,
         query: Query,
         cores: &[u32],
         sources: usize,
@@ -92,7 +92,7 @@ impl Observed {
             ..ReceiverOptions::default()
         };
         let gated = |engine| GatedEngine { _open: OpenAtEnd(Arc::clone(&self.gate)), engine };
-        if help == CardHelp::Dma {
+        if mode == TupleMode::Dma {
             let made = TupleRings::setup(RECEIVER, (workers, workers), query.windows, receiver);
             let RingsSetup { rings, program, services, inboxes } = made.map_err(broken)?;
             let engine = JobEngine::start_on(inboxes, options, emit, observers).map_err(broken)?;
@@ -101,7 +101,7 @@ impl Observed {
             return Ok(StartedWorkers { engine, program, services, reception });
         }
         let engine = gated(JobEngine::start(options, emit, observers).map_err(broken)?);
-        let shape = (workers, help == CardHelp::Steer);
+        let shape = (workers, mode == TupleMode::Steer);
         let step_clock = |_| Box::new(StepClock::new(Arc::clone(&self.receiving))) as _;
         let made = HostReception::new(&engine.engine, RECEIVER, shape, receiver, &step_clock);
         let mut host = made.map_err(broken)?;

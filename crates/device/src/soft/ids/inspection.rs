@@ -1,22 +1,18 @@
 //! The engine of niclab on several cores: each inspects its packets in memory, again and again.
 
 use std::hint::black_box;
-use std::sync::atomic::AtomicUsize;
-use std::thread;
 
 use niclab_ids::engine::RuleEngine;
 use niclab_ids::flow_of;
 use niclab_ids::partition::Partition;
 use niclab_load::clock::Clock;
 
-use super::super::at_once::{delayed_ns, wait_at_barrier};
-use super::super::broken;
+use super::super::at_once::{Barrier, delayed_ns, on_cores};
 use super::super::staged::{median, repeat};
 use super::DetectionLoad;
 use super::alerts::{self, Alerts};
 use super::staging::{CorePackets, StagedPackets, stage};
 use crate::cache_misses::CacheMisses;
-use crate::cores::Pinned;
 use crate::detecting::{Detecting, DetectionCore, DetectionObservation};
 use crate::face::DeviceError;
 
@@ -27,7 +23,7 @@ const AWAY_MAX: f64 = 0.02;
 const FCS_LEN: u64 = 4;
 
 /// The engine of a core.
-struct CoreEngine {
+pub(super) struct CoreEngine {
     engine: RuleEngine,
     /// Its rules, by their numbers.
     rules: Vec<usize>,
@@ -82,12 +78,13 @@ pub(super) fn detect(
     }
     let core = |at: usize| {
         let worked_ns = measured.iter().map(|pass| pass[at].worked_ns()).collect();
+        let engine = &engines[at].engine;
         DetectionCore {
             rules: engines[at].rules.len() as u64,
             packets: packets[at].len() as u64,
             bytes: packets[at].bytes_len() as u64 + FCS_LEN * packets[at].len() as u64,
             worked_ns: median(worked_ns),
-            memory_bytes: engines[at].engine.memory_bytes() as u64,
+            memory_bytes: (engine.memory_bytes() + engine.scratch().memory_bytes()) as u64,
         }
     };
     let busiest = |pass: &Vec<CorePass>| pass.iter().map(CorePass::took_ns).max().unwrap_or(0);
@@ -111,7 +108,7 @@ pub(super) fn detect(
 }
 
 /// The engine of a core, with its part of the rules.
-fn engine(load: &DetectionLoad, partition: &Partition, core: usize) -> CoreEngine {
+pub(super) fn engine(load: &DetectionLoad, partition: &Partition, core: usize) -> CoreEngine {
     let rules: Vec<usize> =
         (0..load.rules.len()).filter(|rule| partition.has(core, *rule)).collect();
     let signatures = rules.iter().map(|rule| load.signatures[*rule].clone());
@@ -119,7 +116,7 @@ fn engine(load: &DetectionLoad, partition: &Partition, core: usize) -> CoreEngin
 }
 
 /// The alerts of all cores that count, and rules that were given up.
-fn counted(
+pub(super) fn counted(
     engines: &[CoreEngine],
     packets: &[CorePackets],
     partition: &Partition,
@@ -166,21 +163,10 @@ impl Passes<'_> {
 
     /// One pass: what each core did.
     fn pass(&self) -> Result<Vec<CorePass>, DeviceError> {
-        let (clock, waiting) = (self.clock, AtomicUsize::new(self.engines.len()));
-        let ended = thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(self.engines.len());
-            for ((engine, packets), pinned) in
-                self.engines.iter().zip(self.packets).zip(self.pinned)
-            {
-                let waiting = &waiting;
-                threads.push(scope.spawn(move || {
-                    let _pinned = pinned.map(Pinned::to);
-                    inspect(&engine.engine, packets, waiting, clock)
-                }));
-            }
-            threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
-        });
-        ended.ok_or_else(|| broken("a core broke off"))
+        let parts = self.engines.iter().zip(self.packets);
+        on_cores(self.pinned, parts, |(of, packets), barrier| {
+            inspect(&of.engine, packets, barrier, self.clock)
+        })
     }
 }
 
@@ -188,12 +174,12 @@ impl Passes<'_> {
 fn inspect(
     engine: &RuleEngine,
     packets: &CorePackets,
-    waiting: &AtomicUsize,
+    barrier: &Barrier,
     clock: Clock,
 ) -> CorePass {
     let (mut scratch, mut alerts) = (engine.scratch(), 0u64);
     let counter = CacheMisses::start();
-    wait_at_barrier(waiting);
+    barrier.wait();
     let (away_ns, begun_ns) = (delayed_ns(), clock.now_ns());
     for frame in packets.iter() {
         // A frame that is not inspected costs what it costs.

@@ -20,7 +20,7 @@ fn all_cores_together_report_the_alerts_of_one_engine() {
     for mix in [RuleMix::Services, RuleMix::Servers, RuleMix::Any] {
         for division in [RuleDivision::Copies, RuleDivision::Partitions] {
             let (seen, frames) = detect(&detecting(division, mix, cores), false).unwrap();
-            assert_eq!((seen.wrong, seen.lost), (0, 0), "{mix:?}, {division:?}");
+            assert_eq!((seen.wrong, seen.lost, seen.given_up), (0, 0, 0), "{mix:?}, {division:?}");
             assert!(seen.alerts > 100 && frames >= seen.packets, "{seen:?}");
             assert_eq!(seen.cores.iter().map(|core| core.packets).sum::<u64>(), seen.packets);
             assert_eq!(seen.passes_ns.len(), 1);
@@ -41,11 +41,28 @@ fn a_missing_core_of_the_partition_is_noticed() {
     let load = load.unwrap();
     let partition = divide(&load, RuleDivision::Copies, 2).unwrap();
     let expected = alerts::of_one_engine(&load);
-    let half: Vec<Vec<u8>> = load.frames[..PACKETS / 2].to_vec();
-    let staged = staging::stage(&half, &partition).unwrap();
+    let mut staged = staging::stage(&load.frames, &partition).unwrap();
     assert_eq!(staged.lost, 0);
-    let few = DetectionLoad { frames: half, ..load };
-    assert!(alerts::difference(&alerts::of_one_engine(&few), &expected) > 10);
+    let engines = [0, 1].map(|core| inspection::engine(&load, &partition, core));
+    let counted =
+        |packets: &[staging::CorePackets]| inspection::counted(&engines, packets, &partition);
+    assert_eq!(counted(&staged.cores), (expected.clone(), 0));
+    staged.cores[1] = staging::CorePackets::default();
+    assert!(alerts::difference(&counted(&staged.cores).0, &expected) > 10);
+}
+
+#[test]
+fn a_rule_that_an_engine_gives_up_is_counted() {
+    let mut load =
+        DetectionLoad::new(&detecting(RuleDivision::Copies, RuleMix::Any, 1).workload).unwrap();
+    let rule = "alert udp any any -> any any (pcre:\"/(a|aa|[a-z ]){1,2000}\\x00/\"; sid:9999999;)";
+    let (_, signature) = niclab_ids::engine::read(rule, &Default::default()).unwrap().remove(0);
+    load.signatures[0] = signature.unwrap();
+    load.frames.truncate(16);
+    let partition = divide(&load, RuleDivision::Copies, 1).unwrap();
+    let staged = staging::stage(&load.frames, &partition).unwrap();
+    let engines = [inspection::engine(&load, &partition, 0)];
+    assert!(inspection::counted(&engines, &staged.cores, &partition).1 > 0);
 }
 
 #[test]

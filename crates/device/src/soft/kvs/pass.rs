@@ -6,8 +6,6 @@
 //! part is timed. Answers leave by the card's port.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::thread;
 
 use niclab_apps::kvs::codec::datagram::batch::BATCH_STEPS;
 use niclab_apps::kvs::protocol::time::{Expiry, UnixTime};
@@ -17,7 +15,7 @@ use niclab_card::{Card, CardConfig, CardWorkload, Core, PacketProcessor, steerin
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 
-use super::super::at_once::{delayed_ns, wait_at_barrier};
+use super::super::at_once::{Barrier, delayed_ns, on_cores};
 use super::super::broken;
 use super::super::kept_frames::FrameMemory;
 use super::super::replay::{Destination, Replay};
@@ -27,7 +25,6 @@ use super::host::{SharedHost, StoreHost};
 use super::load::{
     FRAMES, KEY_NUMBER_AT, KeyWorkload, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
-use crate::cores::Pinned;
 use crate::face::DeviceError;
 
 /// Memory of the store: much more than its items need.
@@ -271,20 +268,11 @@ impl StagedStore {
         let before = self.port.arrived();
         self.stage()?;
         let StagedStore { cores, hosts, pinned, clock, .. } = self;
-        let (clock, waiting) = (*clock, [cores.len(); 2].map(AtomicUsize::new));
-        let ended = thread::scope(|scope| {
-            let serving = |((core, shared_host), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
-                let (shared_host, pinned, waiting) = (Arc::clone(shared_host), *pinned, &waiting);
-                scope.spawn(move || {
-                    let _pinned = pinned.map(Pinned::to);
-                    serve(core, &shared_host, waiting, is_watched.then_some(clock), clock)
-                })
-            };
-            let threads: Vec<_> =
-                cores.iter_mut().zip(&*hosts).zip(&*pinned).map(serving).collect();
-            threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
-        });
-        let ended = ended.ok_or_else(|| broken("a core broke off"))?;
+        let clock = *clock;
+        let parts = cores.iter_mut().zip(&*hosts);
+        let ended = on_cores(pinned, parts, |(core, shared_host), barrier| {
+            serve(core, shared_host, barrier, is_watched.then_some(clock), clock)
+        })?;
         let mut pass = Pass { is_watched, ..Pass::default() };
         let begun = ended.iter().map(|of| of.begun_ns).min().unwrap_or(0);
         pass.ns = ended.iter().map(|of| of.ended_ns).max().unwrap_or(0) - begun;
@@ -369,18 +357,18 @@ struct CorePass {
 fn serve(
     core: &mut Core,
     shared_host: &SharedHost,
-    [cold, warm]: &[AtomicUsize; 2],
+    barrier: &Barrier,
     watch: Option<Clock>,
     clock: Clock,
 ) -> CorePass {
-    wait_at_barrier(cold);
+    barrier.wait();
     shared_host.serve(None);
     let timed = shared_host.remaining() - shared_host.remaining() / WARMING;
     while shared_host.remaining() > timed {
         core.turn();
     }
     shared_host.serve(watch);
-    wait_at_barrier(warm);
+    barrier.wait();
     let (requests, away_ns) = (shared_host.remaining() as u64, delayed_ns());
     let begun_ns = clock.now_ns();
     while shared_host.remaining() > 0 {

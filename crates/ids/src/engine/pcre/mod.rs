@@ -27,6 +27,8 @@ pub(super) const TABLES_LEN_MAX: usize = 256 << 20;
 /// Bytes of the states of an expression. The threads of a core need at most twice as many, whatever
 /// the number of expressions is.
 const STATES_LEN_MAX: usize = 1 << 20;
+/// Bytes of the states of all expressions of a text.
+pub(super) const ALL_STATES_LEN_MAX: usize = 1 << 30;
 
 /// A regular expression that a payload matches, or does not match.
 #[derive(Clone, Debug)]
@@ -41,7 +43,9 @@ pub(super) struct Pcre {
     /// Whether a match begins at the start alone (`A`).
     anchored: bool,
     expression: Expression,
-    /// Once the expression is finished, and where it has no table.
+    /// Bytes of its states, once it is finished.
+    states_len: usize,
+    /// Once it is prepared, and if it has no table.
     states: Option<NFA>,
     matcher: PcreMatcher,
 }
@@ -98,12 +102,13 @@ impl Pcre {
             has_place: false,
             anchored,
             expression,
+            states_len: 0,
             states: None,
             matcher: PcreMatcher::Threads,
         })
     }
 
-    /// Makes the states, once it is known whether the place of a match counts.
+    /// Counts the states, once it is known whether the place of a match counts.
     pub(super) fn finish(&mut self) -> Result<(), Lack> {
         if self.has_place && self.expression.ends_before_newline {
             return Err(Lack::value("pcre", "`$` without `E` before a relative test"));
@@ -112,19 +117,30 @@ impl Pcre {
             return Err(Lack::value("pcre", "repetitions of nothing before a relative test"));
         }
         let states = states(&self.expression.hir, false);
-        self.states = Some(states.ok_or(Lack::value("pcre", "more than a megabyte of states"))?);
+        let states = states.ok_or(Lack::value("pcre", "more than a megabyte of states"))?;
+        self.states_len = states.memory_usage();
         Ok(())
     }
 
-    /// Makes a table in place of the states, if it is small and fits into these bytes, which it
-    /// takes.
-    pub(super) fn make_table(&mut self, left: &mut usize) {
-        let Some(states) = &self.states else { return };
-        let Some(matcher) = self.table(states) else { return };
-        if let Some(behind) = left.checked_sub(matcher.memory_bytes()) {
-            *left = behind;
-            (self.matcher, self.states) = (matcher, None);
+    /// Bytes of its states, once it is finished.
+    pub(super) fn states_len(&self) -> usize {
+        self.states_len
+    }
+
+    /// Prepares the search: by a table if it is small and `left` has room for the largest one, else
+    /// by states. Takes the bytes of the table from `left`.
+    pub(super) fn prepare(&mut self, left: &mut usize) {
+        let Some(states) = states(&self.expression.hir, false) else { return };
+        let has_room = *left >= 2 * TABLE_LEN_MAX;
+        match has_room.then(|| self.table(&states)).flatten() {
+            Some(table) => {
+                *left = left.saturating_sub(table.memory_bytes());
+                self.matcher = table;
+            }
+            None => self.states = Some(states),
         }
+        // Nothing is made of it any more.
+        self.expression.hir = Hir::empty();
     }
 
     /// The expression as a table, unless it is too large.

@@ -14,16 +14,13 @@ fn find(pcre: Pcre, payload: &[u8]) -> [Option<(usize, usize)>; 2] {
     find_from(pcre, payload, 0)
 }
 
-fn find_from(mut pcre: Pcre, payload: &[u8], start: usize) -> [Option<(usize, usize)>; 2] {
-    let mut lists = ThreadLists::default();
-    let mut found = || {
+fn find_from(pcre: Pcre, payload: &[u8], start: usize) -> [Option<(usize, usize)>; 2] {
+    [TABLES_LEN_MAX, 0].map(|left| {
+        let (mut pcre, mut lists) = (pcre.clone(), ThreadLists::default());
+        pcre.prepare(&mut { left });
         pcre.grow(&mut lists);
-        let found = pcre.find(payload, start, &mut lists, &mut Budget::new());
-        pcre.make_table(&mut { TABLES_LEN_MAX });
-        found
-    };
-    let by_threads = found();
-    [found(), by_threads]
+        pcre.find(payload, start, &mut lists, &mut Budget::new())
+    })
 }
 
 /// The first match, with its place.
@@ -42,7 +39,7 @@ fn has(value: &str, payload: &[u8]) -> bool {
 }
 
 fn has_no_table(mut pcre: Pcre) -> bool {
-    pcre.make_table(&mut { TABLES_LEN_MAX });
+    pcre.prepare(&mut { TABLES_LEN_MAX });
     matches!(pcre.matcher, PcreMatcher::Threads)
 }
 
@@ -50,20 +47,22 @@ fn has_no_table(mut pcre: Pcre) -> bool {
 fn tables_have_a_bound_and_change_no_match() {
     let (mut first, mut second) = (pcre("/ab+c/", false), pcre("/ab+c/", false));
     let mut left = TABLES_LEN_MAX;
-    first.make_table(&mut left);
+    first.prepare(&mut left);
     let bytes = TABLES_LEN_MAX - left;
-    assert!(bytes > 0 && first.memory_bytes() == bytes, "the table is in place of the states");
-    left = bytes - 1;
-    second.make_table(&mut left);
-    assert!(left == bytes - 1 && matches!(second.matcher, PcreMatcher::Threads));
+    assert!(bytes > 0 && first.memory_bytes() == bytes, "a table, and no states");
+    left = 2 * TABLE_LEN_MAX - 1;
+    second.prepare(&mut left);
+    assert!(left == 2 * TABLE_LEN_MAX - 1 && matches!(second.matcher, PcreMatcher::Threads));
+    assert!(second.memory_bytes() >= second.states_len() && second.states_len() > 0);
 }
 
 #[test]
 fn the_memory_of_threads_has_a_bound() {
     for value in ["/a.{8000}x/s", "/(?:ab|cd){3000}/", "/(?:a?b){4000}/", "/(?:a|bc|def|gh){1200}/"]
     {
-        let pcre = pcre(value, true);
+        let mut pcre = pcre(value, true);
         let mut lists = ThreadLists::default();
+        pcre.prepare(&mut 0);
         pcre.grow(&mut lists);
         let bytes = lists.memory_bytes();
         assert!((100_000..=2 * STATES_LEN_MAX).contains(&bytes), "{value}: {bytes}");

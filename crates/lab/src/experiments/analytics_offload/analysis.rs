@@ -26,14 +26,12 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
     cells
 }
 
-/// The cell without help at the same place.
+/// The cell with `rss` at the same place.
 fn plain_at<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
-    let is_same = |other: &&Cell<'_>| PLACE.iter().all(|axis| other.word(axis) == cell.word(axis));
-    let mut all = results.cells.of(cell.device, "count").filter(is_same);
-    all.find(|other| other.word("mode") == PLAIN)
+    results.cells.in_mode(cell, &PLACE, PLAIN)
 }
 
-/// A cell with help, and that without at the same place.
+/// A cell with another mode, and that with `rss` at the same place.
 pub(crate) fn compared<'a>(
     results: &'a Results<'_>,
     cell: &'a Cell<'a>,
@@ -51,12 +49,31 @@ pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> 
 /// Cells of the most workers that were measured with the same tuples.
 pub(crate) fn with_most_workers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let all = cells(results, device);
-    let workers = |cell: &Cell<'_>| cell.number("workers").unwrap_or(0.0);
     let most = |cell: &Cell<'_>| {
-        let same = all.iter().filter(|other| workload_words(other) == workload_words(cell));
+        let same = all.iter().filter(|other| tuples(other) == tuples(cell));
         same.map(|other| workers(other)).fold(0.0, f64::max)
     };
     all.iter().filter(|cell| workers(cell) == most(cell)).copied().collect()
+}
+
+fn workers(cell: &Cell<'_>) -> f64 {
+    cell.number("workers").unwrap_or(0.0)
+}
+
+/// What tells the tuples of cells apart.
+fn tuples(cell: &Cell<'_>) -> [String; 4] {
+    TUPLES.map(|axis| cell.word(axis))
+}
+
+/// The cells whose steps are drawn: the first tuples with the most workers of the device, in all
+/// modes.
+pub(crate) fn with_steps<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
+    let mut all = with_most_workers(results, device);
+    let most = all.iter().map(|cell| workers(cell)).fold(0.0, f64::max);
+    if let Some(first) = all.iter().find(|cell| workers(cell) == most).map(|cell| tuples(cell)) {
+        all.retain(|cell| workers(cell) == most && tuples(cell) == first);
+    }
+    all
 }
 
 /// Words for a cell's value on an axis.
@@ -68,7 +85,7 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
         "zipf" if number == 0.0 => "uniform".to_owned(),
         "zipf" => format!("Zipf {number}"),
         "payload" if number == 0.0 => "no payload".to_owned(),
-        "payload" => format!("payload of {}", words::bytes(number)),
+        "payload" => format!("payload of {} B", words::whole(number)),
         "batch" if number == 1.0 => "single tuples".to_owned(),
         "batch" => format!("batches of {}", words::whole(number)),
         _ => cell.word(axis),

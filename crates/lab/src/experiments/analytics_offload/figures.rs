@@ -1,16 +1,15 @@
 //! Figures and tables of the experiment `analytics-offload`.
 
-use niclab_result::{Figure, Mean, ReportTable, Scale, Series};
+use niclab_result::{Figure, ReportTable, Scale, Series};
 
 use super::analysis::{
-    AXES, cells, differing, figure_id, millions, of_plain, with_most_workers, words_at,
+    AXES, cells, differing, figure_id, millions, of_plain, with_most_workers, with_steps, words_at,
     workload_words,
 };
 use super::metrics::{ALL_RATE, CARD, CORE_RATE, RESULT, STEPS, TUPLE, step_metric};
 use crate::cells::Cell;
-use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::curves::{Axes, add_point, axis};
+use crate::summary::curves::{Axes, add_point, axis, ordinal_point};
 use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
@@ -43,7 +42,7 @@ fn workers(results: &Results<'_>) -> ReportTable {
         let rest = vec![
             worded(cell.estimate(CORE_RATE), millions),
             worded(of_plain(results, cell, CORE_RATE), words::significant),
-            median(cell, ALL_RATE, millions),
+            worded(cell.estimate(ALL_RATE), millions),
             worded(cell.estimate(TUPLE), words::time),
             median(cell, CARD, words::time),
             worded(cell.estimate(RESULT), words::time),
@@ -55,10 +54,10 @@ fn workers(results: &Results<'_>) -> ReportTable {
     let rest = [
         "tuples/s of a worker's core (interval)",
         "times rss",
-        "tuples/s of all workers",
+        "tuples/s of all workers (interval)",
         "core time per tuple (interval)",
         "card's work in software",
-        "end of slide to result (interval)",
+        "end of pane to result (interval)",
         "busiest core's work, times the mean",
         "marks",
     ];
@@ -75,8 +74,8 @@ fn steps(results: &Results<'_>) -> ReportTable {
         rows.push([place(cell), rest.into()].concat());
     }
     let names = STEPS.map(|(_, name)| name);
-    let title = "Time of a tuple on the workers' cores by step. Rest: turns of the receiving side, \
-                 of no step";
+    let title = "Time of a tuple on the workers' cores by step. Rest: receiving time outside these \
+                 steps";
     let id = figure_id(results, "step-times");
     results_from(names[0], table(&id, title, &[&PLACES[..], &names].concat(), rows))
 }
@@ -86,19 +85,6 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = vec![gains(results), over_steps(results), over_batch(results)];
     figures.retain(|figure| figure.series.iter().any(|series| !series.points.is_empty()));
     figures
-}
-
-/// An estimate as a point of an axis of words.
-fn ordinal(cell: &Cell<'_>, of: &Estimate, x_word: String, metric: &str) -> Mean {
-    Mean {
-        y: of.median,
-        low: Some(of.low).filter(|_| of.repeats > 1),
-        high: Some(of.high).filter(|_| of.repeats > 1),
-        repeats: of.repeats as u32,
-        marks: cell.marks(metric),
-        x_word,
-        ..Mean::default()
-    }
 }
 
 fn name(cell: &Cell<'_>) -> String {
@@ -118,7 +104,7 @@ fn gains(results: &Results<'_>) -> Figure {
     for &cell in &all {
         let Some(ratio) = of_plain(results, cell, CORE_RATE) else { continue };
         let axes = if differing.is_empty() { &same } else { &differing };
-        let point = ordinal(cell, &ratio, named(cell, axes), CORE_RATE);
+        let point = ordinal_point(cell, &ratio, named(cell, axes), CORE_RATE);
         add_point(&mut series, name(cell), cell.device, point);
     }
     Figure {
@@ -132,25 +118,28 @@ fn gains(results: &Results<'_>) -> Figure {
                 _ => String::new(),
             }
         ),
-        x: axis("tuples", "", Scale::Ordinal),
-        y: axis("tuples a second, times rss", "", Scale::Linear),
+        x: axis("workload", "", Scale::Ordinal),
+        y: axis("rate, relative to rss", "", Scale::Linear),
         series,
         knees: Vec::new(),
     }
 }
 
-/// Where the time goes, at the first workload.
+/// Where the time goes, with the most workers of each device.
 fn over_steps(results: &Results<'_>) -> Figure {
-    let (mut series, mut workload): (Vec<Series>, _) = (Vec::new(), String::new());
+    let (mut series, mut workloads): (Vec<Series>, Vec<String>) = (Vec::new(), Vec::new());
     for device in results.devices() {
-        let all = with_most_workers(results, device);
+        let all = with_steps(results, device);
         let Some(first) = all.first() else { continue };
-        workload = format!("{}, {}", words_at(first, "workers"), workload_words(first));
-        for cell in all.iter().filter(|cell| workload_words(cell) == workload_words(first)) {
+        let workload = format!("{}, {}", words_at(first, "workers"), workload_words(first));
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
+        for cell in all {
             let steps = STEPS.iter().map(|(name, label)| (step_metric(name), *label));
             for (metric, label) in steps.chain([(CARD.to_owned(), "card, in software")]) {
                 let Some(estimate) = cell.estimate(&metric) else { continue };
-                let point = ordinal(cell, &estimate, label.to_owned(), &metric);
+                let point = ordinal_point(cell, &estimate, label.to_owned(), &metric);
                 add_point(&mut series, name(cell), device, point);
             }
         }
@@ -159,8 +148,9 @@ fn over_steps(results: &Results<'_>) -> Figure {
         id: figure_id(results, "steps"),
         title: "Time of a tuple by step".into(),
         caption: format!(
-            "{workload}. Steps of the workers' cores; the card's own work, if software does it, is \
-             beside them."
+            "{}. Steps of the workers' cores; the card's own work, if software does it, is beside \
+             them.",
+            workloads.join("; ")
         ),
         x: axis("step", "", Scale::Ordinal),
         y: axis("time per tuple", "ns", Scale::Linear),

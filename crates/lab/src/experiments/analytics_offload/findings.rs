@@ -3,17 +3,19 @@
 use niclab_result::Finding;
 
 use super::analysis::{
-    compared, figure_id, millions, of_plain, with_most_workers, words_at, workload_words,
+    compared, figure_id, millions, of_plain, with_most_workers, with_steps, words_at,
+    workload_words,
 };
-use super::metrics::{CARD, CORE_RATE, TUPLE, WHOLE};
+use super::metrics::{ALL_RATE, CARD, CORE_RATE, TUPLE, WHOLE};
 use super::trials::PLAIN;
 use crate::cells::{Cell, paired};
 use crate::findings::number::{FAST, Number, comparison};
 use crate::findings::{NO_COST, RatioVerdict, follows, told, verdict};
+use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::words;
 
-/// Device by device: what the card's help brings to each worker, and what the card works for it.
+/// Device by device: what each mode brings to the workers, and what the card works for it.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -33,7 +35,7 @@ fn id(cell: &Cell<'_>, what: &str) -> String {
     format!("{mode}-{keys}-{zipf}-{payload}-{batch}-{what}")
 }
 
-/// Tuples a second of a worker's core with help, by those without.
+/// Tuples a second of a worker's core in a mode, by those with `rss`.
 fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
     let ratio = of_plain(results, cell, CORE_RATE)?;
     let verdict = verdict(&ratio)?;
@@ -50,19 +52,41 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         workload_words(cell),
         words::few(&ratio),
     );
-    let implication = match verdict {
-        RatioVerdict::NoCost => "This help changes the speed of a worker by less than 10 %.",
-        RatioVerdict::Differs if ratio.median > 1.0 => {
-            "Let the card do it if workers limit the application."
-        }
-        RatioVerdict::Differs => "This help costs the workers more than it saves.",
+    let implication = implication(&cell.word("mode"), verdict, &ratio);
+    let whole = of_plain(results, cell, ALL_RATE)?;
+    let implication = match ratio.median > 1.0 && verdict == RatioVerdict::Differs {
+        true if !is_faster(&whole) => UNEQUAL.to_owned(),
+        _ => implication,
     };
-    let implication = follows(&ratio, implication);
+    let implication = follows(&ratio, &implication);
     let figure = Some(figure_id(results, "gain"));
     Some(told(cell.device, id(cell, "gain"), number, (sentence, &implication), figure))
 }
 
-/// The card's work with help, by the time that the workers' cores save.
+/// What is said where the cores are faster on average, and not all workers together.
+const UNEQUAL: &str =
+    "The busiest core limits all workers together: they are not shown to be faster.";
+
+/// Whether a ratio of rates is above 1 for sure.
+fn is_faster(ratio: &Estimate) -> bool {
+    verdict(ratio) == Some(RatioVerdict::Differs) && ratio.median > 1.0
+}
+
+/// What follows from the rate of a worker's core in a mode.
+fn implication(mode: &str, verdict: RatioVerdict, ratio: &Estimate) -> String {
+    match verdict {
+        RatioVerdict::NoCost => format!("{mode} changes the speed of a worker by less than 10 %."),
+        RatioVerdict::Differs if ratio.median < 1.0 => format!("{mode} slows the workers down."),
+        RatioVerdict::Differs if mode == "steer" => {
+            "Steer by key if workers limit the application.".to_owned()
+        }
+        RatioVerdict::Differs => {
+            "Let the card receive if workers limit the application.".to_owned()
+        }
+    }
+}
+
+/// The card's work in a mode, by the time that the workers' cores save.
 fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Finding> {
     let more = paired(cell, plain, CARD)?;
     if verdict(&more)? != RatioVerdict::Differs || more.median < 1.0 {
@@ -76,25 +100,26 @@ fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Fin
     let whole = of_plain(results, cell, WHOLE)?;
     let number = Number::new(&more, "1");
     let sentence = format!(
-        "With {} the card of {} works {number} as long on a tuple as with {PLAIN} if software does \
-         its work: {} instead of {} ({}, {}){}.",
+        "With {} software does {number} the card's work of {PLAIN} for a tuple: {} instead of {} \
+         ({}, {}, {}){}.",
         cell.word("mode"),
-        cell.device,
         words::time(with),
         words::time(without),
+        cell.device,
         words_at(cell, "workers"),
         workload_words(cell),
         words::few(&more),
     );
     let implication = match verdict(&whole) {
         Some(RatioVerdict::Differs) if whole.median > 1.0 => {
-            "A software card takes more of its own cores than it saves: the help pays off on a \
+            "A software card takes more of its own cores than it saves: this mode pays off on a \
              card with processors of its own."
         }
         Some(RatioVerdict::Differs) => "Even a software card saves more than it takes.",
         _ => "",
     };
     let implication = follows(&more, implication);
-    let figure = Some(figure_id(results, "steps"));
+    let is_drawn = with_steps(results, cell.device).iter().any(|drawn| drawn.point == cell.point);
+    let figure = is_drawn.then(|| figure_id(results, "steps"));
     Some(told(cell.device, id(cell, "price"), number, (sentence, &implication), figure))
 }

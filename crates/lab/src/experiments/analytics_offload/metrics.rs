@@ -26,12 +26,12 @@ const COUNTED: &[Metric] = &[
     higher(CORE_RATE, "1/s", "tuples that a worker's core takes in a second of its work: the mean"),
     higher(ALL_RATE, "1/s", "tuples a second of all workers: as fast as the busiest core allows"),
     lower(TUPLE, "ns", "time of the workers' cores for a tuple"),
-    lower(CARD, "ns", "time of a core for the card's work before the workers' cores begin"),
+    lower(CARD, "ns", "time of a core for the card's work on a tuple, before the workers begin"),
     lower(WHOLE, "ns", "time of all cores for a tuple: the workers' and the card's"),
-    lower(RESULT, "ns", "from the first frame that ends a slide to the result: the median"),
+    lower(RESULT, "ns", "from the first frame that ends a pane to the result: the median"),
     neither("busiest_ratio", "1", "work of the busiest core, divided by the mean"),
-    neither("frames", "frames", "of a slide"),
-    neither("slides", "slides", "that were measured"),
+    neither("frames", "frames", "of a pane"),
+    neither("panes", "panes", "that were measured"),
     neither("windows", "windows", "whose results were compared with a plain count"),
     lower("…_ns", "ns", "a step of a tuple on the workers' cores"),
 ];
@@ -71,7 +71,7 @@ pub(crate) fn put_counted(metrics: &mut Metrics, observation: &AnalyticsObservat
         let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
         statistics::median(&all).filter(|ns| *ns > 0.0)
     };
-    let (busiest_ns, worked_ns) = (median(&observation.slides_ns), median(&observation.worked_ns));
+    let (busiest_ns, worked_ns) = (median(&observation.panes_ns), median(&observation.worked_ns));
     if let Some((busiest_ns, worked_ns)) = busiest_ns.zip(worked_ns) {
         put(metrics, CORE_RATE, tuples * 1e9 / worked_ns, "1/s");
         put(metrics, ALL_RATE, tuples * 1e9 / busiest_ns, "1/s");
@@ -87,7 +87,7 @@ pub(crate) fn put_counted(metrics: &mut Metrics, observation: &AnalyticsObservat
         put(metrics, RESULT, result_ns, "ns");
     }
     put(metrics, "frames", observation.frames as f64, "frames");
-    put(metrics, "slides", observation.slides_ns.len() as f64, "slides");
+    put(metrics, "panes", observation.panes_ns.len() as f64, "panes");
     put(metrics, "windows", observation.windows as f64, "windows");
 }
 

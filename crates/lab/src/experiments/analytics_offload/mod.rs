@@ -9,7 +9,7 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::soft::analytics::{RESULT_SLIDES, SLIDES_MIN, WARM_SLIDES};
+use niclab_device::soft::analytics::{PANES_MIN, RESULT_PANES, WARM_PANES};
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, put_counted};
@@ -17,8 +17,8 @@ use super::{Experiment, TaskResult, in_its_files, named};
 use crate::measure::Metrics;
 use crate::runner::json;
 
-/// Making, taking, counting and checking a slide, seconds, and that more of single tuples.
-const SLIDE_S: f64 = 0.025;
+/// Making, taking, counting and checking a pane, seconds, and what single tuples add.
+const PANE_S: f64 = 0.025;
 const SINGLES_S: f64 = 0.05;
 
 /// The experiment.
@@ -30,7 +30,7 @@ impl Experiment for AnalyticsOffload {
     in_its_files!();
 
     fn terms(&self) -> &'static str {
-        "With rss the card spreads sources over the workers' cores. These check frames, divide \
+        "With rss the card assigns sources to the workers' cores. These check frames, divide \
          batches, hand tuples over and acknowledge. With steer each core does so for its own keys. \
          With dma the card does it, and writes tuples into the workers' rings. Tuples lie in \
          memory before the clock starts, and the card's work is timed apart. The time of threads \
@@ -40,9 +40,9 @@ impl Experiment for AnalyticsOffload {
     fn task_s(&self, task: &Task) -> Option<f64> {
         let Task::Analytics(of) = task else { return None };
         let measured_s = (of.duration_ns + of.warmup_ns) as f64 / 1e9;
-        let slide_s = SLIDE_S + SINGLES_S / f64::from(of.workload.batch.max(1));
-        let others_s = (WARM_SLIDES + RESULT_SLIDES) as f64 * slide_s;
-        Some(others_s + measured_s.max(SLIDES_MIN as f64 * slide_s))
+        let pane_s = PANE_S + SINGLES_S / f64::from(of.workload.batch.max(1));
+        let others_s = (WARM_PANES + RESULT_PANES) as f64 * pane_s;
+        Some(others_s + measured_s.max(PANES_MIN as f64 * pane_s))
     }
 
     fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {

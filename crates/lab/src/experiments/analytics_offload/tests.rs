@@ -1,8 +1,8 @@
 //! Devices with a known time per tuple, and the findings from them.
 
 use niclab_device::{
-    AnalyticsObservation, CardHelp, Counting, DeviceError, DeviceInfo, Observation, PathNode,
-    Setup, SetupReport, Task, Testbed, WorkStepTime,
+    AnalyticsObservation, Counting, DeviceError, DeviceInfo, Observation, PathNode, Setup,
+    SetupReport, Task, Testbed, TupleMode, WorkStepTime,
 };
 use niclab_result::{Outcome, Sample};
 
@@ -13,7 +13,7 @@ use crate::spec::GridName;
 use crate::validation::{MeasuredModel, measure};
 use crate::values::Values;
 
-/// Tuples of a slide.
+/// Tuples of a pane.
 const TUPLES: u64 = 10_000;
 
 /// A device on which a tuple takes 50 ns, and 100 ns more where its core receives it. `steer` hands
@@ -23,6 +23,8 @@ struct Counter {
     wrong: u64,
     /// The card's work with `dma`.
     dma_card_ns: f64,
+    /// Share of the busiest of two cores with `steer`.
+    steer_busiest: f64,
     asked: Vec<Counting>,
 }
 
@@ -31,7 +33,7 @@ impl Counter {
         let seat = PathNode { role: "function".into(), label: "workers".into(), core: None };
         let about =
             DeviceInfo { name: "box".into(), counting: vec![seat], ..DeviceInfo::default() };
-        Counter { about, wrong: 0, dma_card_ns: 300.0, asked: Vec::new() }
+        Counter { about, wrong: 0, dma_card_ns: 300.0, steer_busiest: 0.6, asked: Vec::new() }
     }
 }
 
@@ -47,21 +49,22 @@ impl Testbed for Counter {
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         let Task::Analytics(of) = task else { return Err(task.not_supported()) };
         self.asked.push(of.clone());
-        let (received_ns, card_ns) = match of.help {
-            CardHelp::Rss => (100.0, 20.0),
-            CardHelp::Steer => (60.0, 20.0),
-            CardHelp::Dma => (0.0, self.dma_card_ns),
+        let (received_ns, card_ns) = match of.mode {
+            TupleMode::Rss => (100.0, 20.0),
+            TupleMode::Steer => (60.0, 20.0),
+            TupleMode::Dma => (0.0, self.dma_card_ns),
         };
         let tuple_ns = 50.0 + received_ns;
         let worked_ns = (TUPLES as f64 * tuple_ns) as u64;
-        let busiest_ns = worked_ns * 6 / 10;
+        let busiest_share = if of.mode == TupleMode::Steer { self.steer_busiest } else { 0.6 };
+        let busiest_ns = (worked_ns as f64 * busiest_share) as u64;
         let step = |(name, tuple_ns): (&str, f64)| WorkStepTime { name: name.into(), tuple_ns };
         Ok(Observation::Analytics(AnalyticsObservation {
             tuples: TUPLES,
             frames: 300,
             windows: 9,
             wrong: self.wrong,
-            slides_ns: vec![busiest_ns, 9 * busiest_ns, busiest_ns],
+            panes_ns: vec![busiest_ns, 9 * busiest_ns, busiest_ns],
             worked_ns: vec![worked_ns, 9 * worked_ns, worked_ns],
             steps: [("receive", received_ns), ("operator", 50.0)].map(step).into(),
             card_ns,
@@ -94,20 +97,24 @@ fn workers_are_faster_with_a_card_that_receives_and_its_work_is_reported() {
     assert!(near(value, 3.0), "{value}");
     let wanted = "With dma a worker's core of box is 3.00 times as fast as with rss: 20.0 M \
                   tuples/s instead of 6.67 M (2 workers, 1,000 keys, Zipf 1, no payload, batches \
-                  of 45). Let the card do it";
+                  of 45). Let the card receive if workers limit";
     assert!(words.starts_with(wanted), "{words}");
     let (words, value) = finding(&measured, "steer-1000-1-0-45-gain").unwrap();
     assert!(near(value, 36.363_636) && words.contains("36.4 % faster than with rss"), "{words}");
+    assert!(words.ends_with("Steer by key if workers limit the application."), "{words}");
     let (words, value) = finding(&measured, "dma-1000-1-0-45-price").unwrap();
     assert!(near(value, 15.0), "{value}");
-    assert!(words.contains("15.0 times as long on a tuple as with rss"), "{words}");
+    assert!(words.contains("does 15.0 times the card's work of rss for a tuple"), "{words}");
     assert!(words.ends_with("on a card with processors of its own."), "280 ns for 100: {words}");
     assert!(finding(&measured, "steer-1000-1-0-45-price").is_none());
     let tables = &summary.experiments[0].tables;
     let place = [("mode", "dma")];
     assert_eq!(cell_at(&tables[0], &place, "times rss"), "3.00 (3.00 to 3.00)");
     assert_eq!(cell_at(&tables[0], &place, "card's work in software"), "300 ns");
-    assert_eq!(cell_at(&tables[0], &place, "tuples/s of all workers"), "33.3 M");
+    assert_eq!(
+        cell_at(&tables[0], &place, "tuples/s of all workers (interval)"),
+        "33.3 M (33.3 M to 33.3 M)"
+    );
     assert_eq!(cell_at(&tables[0], &place, "busiest core's work, times the mean"), "1.20");
     assert_eq!(cell_at(&tables[1], &place, "operator"), "50.0 ns");
     let ids: Vec<&str> =
@@ -151,6 +158,38 @@ fn workloads_that_fewer_workers_count_have_findings_too() {
 }
 
 #[test]
+fn cores_that_are_faster_on_average_are_not_recommended_if_the_busiest_one_is_not() {
+    let mut device = Counter::new();
+    // 110 ns instead of 150 ns, and 90 ns of them on one core.
+    device.steer_busiest = 0.82;
+    let (words, value) = finding(&measured(&mut device), "steer-1000-1-0-45-gain").unwrap();
+    assert!(near(value, 36.363_636), "{value}");
+    assert!(
+        words.ends_with(
+            "The busiest core limits all workers together: they are not shown to be faster."
+        ),
+        "{words}"
+    );
+}
+
+#[test]
+fn the_steps_of_the_most_workers_are_drawn() {
+    let set = ["workers=4", "keys=5000", "zipf=1", "payload=0", "batch=45"];
+    let grid = GridName::Reduced;
+    let mut more = measure(&mut Counter::new(), "analytics-offload", grid, &set, Some(6)).unwrap();
+    more.samples.extend(measured(&mut Counter::new()).samples);
+    let summary = more.summary();
+    let steps = summary.experiments[0].figures.iter().find(|of| of.id.ends_with("steps")).unwrap();
+    assert!(steps.caption.starts_with("4 workers, 5,000 keys"), "{}", steps.caption);
+    let figure_of = |id: &str| {
+        let found =
+            summary.findings.iter().find(|of| of.id == format!("box-dma-{id}-1-0-45-price"));
+        found.unwrap().figure.clone()
+    };
+    assert!(figure_of("5000").is_some() && figure_of("1000").is_none());
+}
+
+#[test]
 fn wrong_windows_invalidate_a_trial() {
     let mut device = Counter::new();
     device.wrong = 2;
@@ -173,14 +212,14 @@ fn a_device_without_workers_lacks_the_experiment() {
 }
 
 #[test]
-fn all_modes_of_a_place_are_measured_one_behind_the_other() {
+fn all_modes_of_a_place_are_measured_one_after_the_other() {
     let mut device = Counter::new();
     measured(&mut device);
     for place in device.asked.chunks(3) {
-        let mut helps: Vec<&str> =
-            place.iter().map(|of| super::trials::MODES[of.help as usize].0).collect();
-        helps.sort_unstable();
-        assert_eq!(helps, ["dma", "rss", "steer"]);
+        let mut modes: Vec<&str> =
+            place.iter().map(|of| super::trials::MODES[of.mode as usize].0).collect();
+        modes.sort_unstable();
+        assert_eq!(modes, ["dma", "rss", "steer"]);
     }
 }
 

@@ -1,9 +1,9 @@
-//! The trials of `analytics-offload`: workers with and without help of the card.
+//! The trials of `analytics-offload`: workers in each mode of the card.
 //!
-//! All modes of a place are measured one behind the other.
+//! All modes of a place are measured one after the other.
 
 use niclab_device::soft::analytics::{BATCH_MAX, KEYS_MAX, PAYLOAD_LEN_MAX, WORKERS_MAX};
-use niclab_device::{CardHelp, Counting, Task, TupleWorkload};
+use niclab_device::{Counting, Task, TupleMode, TupleWorkload};
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::COUNT;
@@ -12,18 +12,18 @@ use crate::axes::{at_axes, exponents, name_of, numbers, words};
 use crate::run::Resolver;
 use crate::spec::SpecError;
 
-/// The mode without the card's help.
+/// The mode that others are compared with.
 pub(crate) const PLAIN: &str = "rss";
 
 /// The modes by name.
-pub(crate) const MODES: [(&str, CardHelp); 3] =
-    [(PLAIN, CardHelp::Rss), ("steer", CardHelp::Steer), ("dma", CardHelp::Dma)];
+pub(crate) const MODES: [(&str, TupleMode); 3] =
+    [(PLAIN, TupleMode::Rss), ("steer", TupleMode::Steer), ("dma", TupleMode::Dma)];
 
 /// A place of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountingPoint {
-    /// What the card does.
-    pub help: CardHelp,
+    /// What the card does for the workers.
+    pub mode: TupleMode,
     /// Workers.
     pub workers: u32,
     /// Keys.
@@ -49,8 +49,8 @@ pub fn places(sweep: &CountingSweep) -> Result<Vec<CountingPoint>, SpecError> {
             for &zipf in &exponents {
                 for &payload in &payloads {
                     for &batch in &batches {
-                        let of = |help: &CardHelp| CountingPoint {
-                            help: *help,
+                        let of = |mode: &TupleMode| CountingPoint {
+                            mode: *mode,
                             workers,
                             keys,
                             zipf,
@@ -70,7 +70,7 @@ impl CountingPoint {
     fn point(&self) -> Point {
         let number = |number: u32| Coordinate::Number(number.into());
         at_axes([
-            ("mode", Coordinate::Word(name_of(&MODES, self.help).to_owned())),
+            ("mode", Coordinate::Word(name_of(&MODES, self.mode).to_owned())),
             ("workers", number(self.workers)),
             ("keys", number(self.keys)),
             ("zipf", Coordinate::Number(self.zipf)),
@@ -87,7 +87,7 @@ impl Resolver<'_> {
         let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
         for sweep in sweeps {
             for of in places(sweep)? {
-                let CountingPoint { help, workers, keys, zipf, payload, batch } = of;
+                let CountingPoint { mode, workers, keys, zipf, payload, batch } = of;
                 let workload = TupleWorkload {
                     keys,
                     zipf,
@@ -96,7 +96,7 @@ impl Resolver<'_> {
                     seed: self.seed,
                 };
                 let workers = workers as u16;
-                let asked = Counting { help, workload, workers, duration_ns, warmup_ns };
+                let asked = Counting { mode, workload, workers, duration_ns, warmup_ns };
                 self.task(COUNT, of.point(), Task::Analytics(asked));
             }
         }

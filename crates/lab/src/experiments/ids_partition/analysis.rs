@@ -30,9 +30,7 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
 
 /// The cell with copies at the same place.
 fn with_copies<'a>(results: &'a Results<'_>, cell: &Cell<'_>) -> Option<&'a Cell<'a>> {
-    let is_same = |other: &&Cell<'_>| PLACE.iter().all(|axis| other.word(axis) == cell.word(axis));
-    let mut all = results.cells.of(cell.device, "detect").filter(is_same);
-    all.find(|other| other.word("mode") == COPIES)
+    results.cells.in_mode(cell, &PLACE, COPIES)
 }
 
 /// A cell with partitions, and that with copies at the same place.

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `ids-partition`.
 
-use niclab_result::{Figure, Mean, ReportTable, Scale, Series};
+use niclab_result::{Figure, ReportTable, Scale, Series};
 
 use super::analysis::{AXES, cells, figure_id, of_copies, on_most_cores, words_at};
 use super::metrics::{
@@ -8,9 +8,8 @@ use super::metrics::{
 };
 use super::trials::COPIES;
 use crate::cells::Cell;
-use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::curves::{Axes, add_point, axis};
+use crate::summary::curves::{Axes, add_point, axis, ordinal_point};
 use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
@@ -90,14 +89,14 @@ fn each(results: &Results<'_>) -> ReportTable {
         "packets/s of a core",
         "bytes/s of a core",
         "busiest core's work, times the mean",
-        "packets given, times those that came",
-        "rules of a core, most",
-        "memory of an engine, most",
+        "packets to cores per packet received",
+        "rules of the largest core",
+        "memory of the largest engine",
         "times copies' memory",
         "cache misses per packet",
     ];
-    let title = "The cores. Memory is resident memory of Suricata, and rules and tables of \
-                 niclab's engine";
+    let title = "The cores. Memory is resident memory of Suricata, and rules, tables and scratch \
+                 memory of niclab's engine";
     let id = figure_id(results, "cores");
     results_from(rest[0], table(&id, title, &[&PLACES[..], &rest].concat(), rows))
 }
@@ -105,8 +104,8 @@ fn each(results: &Results<'_>) -> ReportTable {
 /// All figures, without those of a single point a curve.
 pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let time = "Median time of all cores for a packet, on the most cores measured.";
-    let memory = "Memory of the engine with most: resident memory of Suricata, rules and tables of \
-                  niclab's engine.";
+    let memory = "Memory of the largest engine: resident memory of Suricata; rules, tables and \
+                  scratch memory of niclab's engine.";
     let mut figures = vec![
         gains(results),
         over_rules(results, ("time", INSPECTION, 1.0), ("Core time per packet", "ns"), time),
@@ -137,19 +136,6 @@ fn over_rules(
     }
 }
 
-/// A ratio as a point of an axis of words.
-fn ordinal(cell: &Cell<'_>, ratio: &Estimate) -> Mean {
-    Mean {
-        y: ratio.median,
-        low: Some(ratio.low).filter(|_| ratio.repeats > 1),
-        high: Some(ratio.high).filter(|_| ratio.repeats > 1),
-        repeats: ratio.repeats as u32,
-        marks: cell.marks(INSPECTED),
-        x_word: format!("{}, {}", cell.word("mix"), words_at(cell, "rules")),
-        ..Mean::default()
-    }
-}
-
 /// What partitions bring, place by place.
 fn gains(results: &Results<'_>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
@@ -157,18 +143,18 @@ fn gains(results: &Results<'_>) -> Figure {
         for cell in on_most_cores(results, device) {
             let Some(ratio) = of_copies(results, cell, INSPECTED) else { continue };
             let name = format!("{device}, {}, {}", cell.word("engine"), words_at(cell, "cores"));
-            add_point(&mut series, name, device, ordinal(cell, &ratio));
+            let rules = format!("{}, {}", cell.word("mix"), words_at(cell, "rules"));
+            add_point(&mut series, name, device, ordinal_point(cell, &ratio, rules, INSPECTED));
         }
     }
     Figure {
         id: figure_id(results, "gain"),
         title: "Packets a second with partitions, times those with copies".into(),
         caption: format!(
-            "Medians of pairs of repeats on the most cores measured. 1: the division makes no \
-             difference to {COPIES}."
+            "Medians of pairs of repeats on the most cores measured. 1: as fast as {COPIES}."
         ),
         x: axis("rules", "", Scale::Ordinal),
-        y: axis("packets a second, times copies", "", Scale::Linear),
+        y: axis("rate, relative to copies", "", Scale::Linear),
         series,
         knees: Vec::new(),
     }

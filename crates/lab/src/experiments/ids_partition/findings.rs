@@ -8,7 +8,7 @@ use super::analysis::{
 use super::metrics::{IMBALANCE, INSPECTED, INSPECTION, MEMORY};
 use super::trials::COPIES;
 use crate::cells::{Cell, paired};
-use crate::findings::number::{FAST, MUCH, Number, comparison};
+use crate::findings::number::{Comparative, FAST, Number, comparison};
 use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
@@ -17,7 +17,9 @@ use crate::words;
 /// Work of the busiest core, by the mean, from which on a partition is called unequal.
 const UNEQUAL: f64 = 1.1;
 
-/// Device by device: what partitions bring at each place on the most cores, what memory they save,
+const MEMORY_WORDS: Comparative = ["as much memory as", "more memory than", "less memory than"];
+
+/// Device by device: what partitions bring at each point on the most cores, what memory they save,
 /// how the time of a packet grows with rules, and where cores have unequal work.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -50,11 +52,11 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, copies: &Cell<'_>) -> Option<Fin
     let [with, without] = [cell, copies].map(|cell| cell.estimate(INSPECTED));
     let (number, words) = comparison(&ratio, FAST);
     let sentence = format!(
-        "{} on {} of {} is {words} copies if {} are divided: {} instead of {}{}.",
+        "With partitions of {} {} is {words} with copies on {} of {}: {} instead of {}{}.",
+        rules_words(cell),
         engine_words(cell),
         cores_words(cell),
         cell.device,
-        rules_words(cell),
         words::pps(with?.median),
         words::pps(without?.median),
         words::few(&ratio),
@@ -62,7 +64,7 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, copies: &Cell<'_>) -> Option<Fin
     let implication = match verdict {
         RatioVerdict::NoCost => "Dividing these rules changes the speed by less than 10 %.",
         RatioVerdict::Differs if ratio.median > 1.0 => {
-            "Divide such rules: each packet meets fewer of them."
+            "Divide such rules: each core checks fewer of them."
         }
         RatioVerdict::Differs => {
             "Do not divide such rules for speed: the cores lose more than they save."
@@ -80,16 +82,16 @@ fn memory(results: &Results<'_>, cell: &Cell<'_>, copies: &Cell<'_>) -> Option<F
         return None;
     }
     let [with, without] = [cell, copies].map(|cell| cell.estimate(MEMORY));
-    let (number, words) = comparison(&ratio, MUCH);
+    let (number, words) = comparison(&ratio, MEMORY_WORDS);
     let sentence = format!(
-        "The largest of {} engines of {} ({}) takes {} of memory if {} are divided: {words} the {} \
-         of a copy{}.",
-        words::whole(cell.number("cores").unwrap_or(0.0)),
-        cell.device,
-        engine_words(cell),
-        words::bytes(with?.median),
+        "With partitions of {} the largest of {} engines takes {words} a copy: {} instead of {} \
+         ({}, {}){}.",
         rules_words(cell),
+        words::whole(cell.number("cores").unwrap_or(0.0)),
+        words::bytes(with?.median),
         words::bytes(without?.median),
+        engine_words(cell),
+        cell.device,
         words::few(&ratio),
     );
     let implication = match ratio.median < 1.0 {
@@ -114,7 +116,7 @@ fn growth(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     let sentence = format!(
         "A packet takes {number} as long with {} times the rules on {} of {} ({}, {}, {} instead \
          of {}){}.",
-        words::significant(times),
+        if times.fract() == 0.0 { words::whole(times) } else { words::significant(times) },
         cores_words(most),
         most.device,
         engine_words(most),

@@ -35,12 +35,12 @@ impl Experiment for IdsPartition {
     in_its_files!();
 
     fn terms(&self) -> &'static str {
-        "With copies every core has all rules, and a hash spreads flows over the cores, as RSS \
-         does. With partitions each core has a part of the rules, and the card gives it the \
-         packets that they can match. Services: most rules name a port. Servers: most rules name \
-         an address, and all servers are guarded against the same attacks. The engine of niclab \
-         inspects packets that lie in memory before the clock starts. Of Suricata the time on \
-         CPUs counts. There is no wire, no latency and no loss."
+        "With copies every core has all rules, and a hash assigns flows to cores, as RSS does. \
+         With partitions each core has a part of the rules, and the card gives it the packets \
+         that they can match. Services: most rules name a port. Servers: most rules name an \
+         address, and all servers are guarded against the same attacks. The engine of niclab \
+         inspects packets that lie in memory before the clock starts. For Suricata, time on CPUs \
+         counts. There is no wire, no latency and no loss."
     }
 
     fn task_s(&self, task: &Task) -> Option<f64> {

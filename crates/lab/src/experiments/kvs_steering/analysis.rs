@@ -45,9 +45,7 @@ pub(crate) fn with_mode<'a>(
     cell: &Cell<'_>,
     mode: &str,
 ) -> Option<&'a Cell<'a>> {
-    let is_same = |other: &&Cell<'_>| PLACE.iter().all(|axis| other.word(axis) == cell.word(axis));
-    let mut all = results.cells.of(cell.device, "serve").filter(is_same);
-    all.find(|other| other.word("mode") == mode)
+    results.cells.in_mode(cell, &PLACE, mode)
 }
 
 pub(crate) fn most(all: &[&Cell<'_>], axis: &str) -> f64 {

@@ -13,7 +13,7 @@ use crate::published::flexnic;
 use crate::scaling::modelled_pps;
 use crate::statistics::{Ends, Estimate};
 use crate::summary::Results;
-use crate::summary::curves::{add, add_computed, axis};
+use crate::summary::curves::{add, add_computed, axis, ordinal_point};
 use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::{statistics, words};
 
@@ -247,18 +247,6 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     figures
 }
 
-fn ordinal(cell: &Cell<'_>, estimate: Estimate, x_word: String, metric: &str) -> Mean {
-    Mean {
-        y: estimate.median,
-        low: Some(estimate.low).filter(|_| estimate.repeats > 1),
-        high: Some(estimate.high).filter(|_| estimate.repeats > 1),
-        repeats: estimate.repeats as u32,
-        marks: cell.marks(metric),
-        x_word,
-        ..Mean::default()
-    }
-}
-
 /// The number of a mode's hue on a device: one in all figures, whatever else they show.
 fn hue(results: &Results<'_>, device: &str, mode: &str) -> u32 {
     let device = results.devices().position(|of| of == device).unwrap_or(0);
@@ -291,7 +279,7 @@ fn requests(results: &Results<'_>) -> Figure {
         let cores = words::whole(cell.number("cores").unwrap_or(0.0));
         let noun = if cores == "1" { "core" } else { "cores" };
         let (device, mode) = (cell.device, cell.word("mode"));
-        let point = ordinal(cell, estimate, format!("{device}, {cores} {noun}"), REQUEST);
+        let point = ordinal_point(cell, &estimate, format!("{device}, {cores} {noun}"), REQUEST);
         let look = (Origin::Measured, hue(results, device, &mode));
         add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
     }
@@ -320,7 +308,7 @@ fn gains(results: &Results<'_>) -> Figure {
     for cell in results.devices().flat_map(|device| largest(results, device)) {
         let Some(ratio) = of_plain(results, cell, ANSWERED) else { continue };
         let (device, mode) = (cell.device, cell.word("mode"));
-        let point = ordinal(cell, ratio, workload(cell), ANSWERED);
+        let point = ordinal_point(cell, &ratio, workload(cell), ANSWERED);
         let look = (Origin::Measured, hue(results, device, &mode));
         add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
     }
@@ -352,7 +340,7 @@ fn over_steps(results: &Results<'_>) -> Figure {
             let metric = step_metric(name);
             let Some(estimate) = cell.estimate(&metric) else { continue };
             let (device, mode) = (cell.device, cell.word("mode"));
-            let point = ordinal(cell, estimate, label.to_owned(), &metric);
+            let point = ordinal_point(cell, &estimate, label.to_owned(), &metric);
             let look = (Origin::Measured, hue(results, device, &mode));
             add_hued(&mut series, look, format!("{device}, {mode}"), device, point);
         }
