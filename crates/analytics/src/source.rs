@@ -98,6 +98,8 @@ pub enum SourceFault {
     IdUsed,
     /// The receiver has too many sources.
     Refused,
+    /// The receiver steers by key, and the source has keys of several of its cores.
+    Foreign,
 }
 
 /// Where a tuple is.
@@ -441,7 +443,11 @@ impl Sender {
 
     fn apply(&mut self, now_ns: u64, acknowledgement: &Acknowledgement<'_>) {
         match self.fault {
-            Some(SourceFault::Forgotten | SourceFault::IdUsed) => return,
+            Some(SourceFault::Forgotten | SourceFault::IdUsed | SourceFault::Foreign) => return,
+            _ if acknowledgement.is_foreign => {
+                self.fault = Some(SourceFault::Foreign);
+                return;
+            }
             _ if acknowledgement.is_refused => {
                 self.fault = Some(SourceFault::Refused);
                 return;

@@ -44,6 +44,7 @@
 //! | 0 | the end is acknowledged |
 //! | 1 | refused: there are too many sources |
 //! | 2 | a gap: tuples behind `cumulative` were not kept, and have to come again |
+//! | 3 | with bit 1: refused because the card steers by key, and the source has keys of other cores |
 
 use std::fmt;
 
@@ -74,6 +75,7 @@ const VERSION: u8 = 1;
 const ENDED: u32 = 1;
 const REFUSED: u32 = 2;
 const GAP: u32 = 4;
+const FOREIGN: u32 = 8;
 
 const _: () = assert!(HEADER_LEN + TUPLE_LEN + PAYLOAD_LEN_MAX <= FRAME_LEN_MAX);
 
@@ -125,8 +127,10 @@ pub struct Acknowledgement<'a> {
     pub credit: u32,
     /// The end of the source is acknowledged.
     pub is_ended: bool,
-    /// The receiver has too many sources, and takes none of this one.
+    /// The receiver takes none of this source: it has too many, or the source is foreign.
     pub is_refused: bool,
+    /// The card steers by key, and the source has keys of other cores.
+    pub is_foreign: bool,
     /// The receiver keeps the order of sequences: it did not keep those behind a gap, which begins
     /// at `cumulative`.
     pub has_gap: bool,
@@ -292,6 +296,7 @@ impl<'a> Frame<'a> {
                     credit,
                     is_ended: bits & ENDED != 0,
                     is_refused: bits & REFUSED != 0,
+                    is_foreign: bits & FOREIGN != 0,
                     has_gap: bits & GAP != 0,
                     words,
                 })
@@ -380,6 +385,8 @@ pub struct AcknowledgementHead {
     /// See [`Acknowledgement`].
     pub is_refused: bool,
     /// See [`Acknowledgement`].
+    pub is_foreign: bool,
+    /// See [`Acknowledgement`].
     pub has_gap: bool,
 }
 
@@ -397,7 +404,8 @@ pub fn write_acknowledgement(
     out.extend_from_slice(&head.cumulative.to_be_bytes());
     out.extend_from_slice(&head.credit.to_be_bytes());
     let gap = if head.has_gap { GAP } else { 0 };
-    out.extend_from_slice(&(ended | refused | gap).to_be_bytes());
+    let foreign = if head.is_foreign { FOREIGN } else { 0 };
+    out.extend_from_slice(&(ended | refused | gap | foreign).to_be_bytes());
     for word in words.take(WORDS_MAX) {
         out.extend_from_slice(&word.to_be_bytes());
     }
@@ -513,6 +521,7 @@ mod tests {
             credit: 64,
             is_ended: true,
             is_refused: false,
+            is_foreign: true,
             has_gap: true,
         };
         write_acknowledgement(&mut frame, 3, &head, [1 << 63 | 1, 2].into_iter());
@@ -520,7 +529,7 @@ mod tests {
             panic!("kind")
         };
         assert_eq!((read.cumulative, read.credit), (100, 64));
-        assert!(read.is_ended && !read.is_refused && read.has_gap);
+        assert!(read.is_ended && !read.is_refused && read.has_gap && read.is_foreign);
         assert_eq!(read.selective().collect::<Vec<_>>(), [101, 164, 166]);
         frame.pop();
         assert_eq!(Frame::parse(&frame), Err(FrameError::Count(2)));

@@ -84,6 +84,11 @@ impl Windows {
         self.length_ns
     }
 
+    /// Event time from one window to the next, nanoseconds: the length of a pane.
+    pub fn slide_ns(&self) -> u64 {
+        self.slide_ns
+    }
+
     /// The pane of an event time.
     #[inline]
     pub fn pane(&self, time_ns: u64) -> u64 {

@@ -17,7 +17,7 @@ use niclab_analytics::input::InputSnapshot;
 use niclab_analytics::job::{EngineOptions, JobEngine, allowed_cores};
 use niclab_analytics::partition;
 use niclab_analytics::receiver::ReceiverOptions;
-use niclab_analytics::source::{NewTuple, Sender, SenderOptions};
+use niclab_analytics::source::{NewTuple, Sender, SenderOptions, SourceFault};
 use niclab_analytics::window::Windows;
 use niclab_apps::endpoint::Identity;
 use niclab_card::{Card, CardConfig, CardWorkload, Core};
@@ -317,7 +317,7 @@ impl Stack {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let received = self.received();
-        let Stack { mut engine, card, cores, results, .. } = self;
+        let Stack { engine, card, cores, results, .. } = self;
         engine.close();
         while !engine.is_over() {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -353,6 +353,55 @@ fn a_card_that_spreads_sources_gives_exact_windows() {
 fn a_card_that_steers_by_key_gives_exact_windows() {
     [(1, 1), (2, 2), (3, 2)].into_iter().for_each(|shape| windows_are_exact(Mode::Steer, shape, 0));
     windows_are_exact(Mode::Steer, (2, 2), 200);
+}
+
+#[test]
+fn a_source_with_keys_of_several_cores_is_told_so() {
+    let mut stack = Stack::new(Mode::Steer, (2, 2), 1, 0);
+    let mut sender = Sender::new(SenderOptions { batch: 1, ..SenderOptions::new(1) });
+    let (mut bytes, mut now_ns, mut key) = (Vec::new(), 0, 0);
+    while sender.fault().is_none() {
+        assert!(now_ns < 1_000_000_000, "{:?}", stack.received());
+        now_ns += 100_000;
+        key += 1;
+        // One for which there is no room yet comes again as another one.
+        let _ = sender.offer(&NewTuple { stream: 1, key, time_ns: 0, payload: &[] });
+        while sender.frame(now_ns, &mut bytes) {
+            // As the card's program does: progress by the lowest byte of the id, tuples by key.
+            let place = match bytes[5] {
+                1 => partition::worker(u64::from_be_bytes(bytes[24..32].try_into().unwrap()), 2),
+                _ => 1,
+            };
+            stack.wire.coming[place].lock().unwrap().push_back(frame(0, &bytes));
+        }
+        stack.turn();
+        for frame in stack.wire.left.lock().unwrap().drain(..) {
+            sender.acknowledge(now_ns, answer(&frame).1).unwrap();
+        }
+    }
+    assert_eq!(sender.fault(), Some(SourceFault::Foreign));
+    assert!(stack.received().counters.foreign > 0);
+    assert_eq!(stack.received().seen_sources, 1);
+}
+
+#[test]
+fn a_used_id_is_told_by_a_card_that_writes_into_rings() {
+    let mut stack = Stack::new(Mode::Dma, (1, 1), 1, 0);
+    let mut senders = [0, 1].map(|_| Sender::new(SenderOptions::new(7)));
+    let mut bytes = Vec::new();
+    for (place, sender) in senders.iter_mut().enumerate() {
+        for turn in 1..2_000_u64 {
+            let now_ns = turn * 1_000_000;
+            while sender.frame(now_ns, &mut bytes) {
+                stack.wire.coming[0].lock().unwrap().push_back(frame(place, &bytes));
+            }
+            stack.turn();
+            for frame in stack.wire.left.lock().unwrap().drain(..) {
+                sender.acknowledge(now_ns, answer(&frame).1).unwrap();
+            }
+        }
+    }
+    assert_eq!(senders.map(|of| of.fault()), [None, Some(SourceFault::IdUsed)]);
 }
 
 #[test]

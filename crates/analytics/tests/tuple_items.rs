@@ -307,6 +307,7 @@ impl PlainCard {
             credit: self.credit,
             is_ended: ended != 0,
             is_refused: false,
+            is_foreign: false,
             has_gap,
         };
         let mut payload = Vec::new();

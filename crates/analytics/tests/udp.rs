@@ -127,7 +127,7 @@ fn counted(
     let of_workers = observer.clone();
     let observers = Box::new(move |_| -> Box<dyn StepObserver> { Box::new(of_workers.clone()) });
     let emit = Box::new(move |result| sender.send(result).unwrap());
-    let mut engine = JobEngine::start(options, emit, observers).unwrap();
+    let engine = JobEngine::start(options, emit, observers).unwrap();
     let input = UdpInput::bind(UdpOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         receiver: ReceiverOptions { sources_awaited: sources.len(), ..ReceiverOptions::default() },
@@ -216,7 +216,7 @@ fn datagrams_of_others_are_counted_and_change_nothing() {
     let (sender, receiver) = mpsc::channel();
     let options = EngineOptions::new(query(), vec![allowed_cores()[0]]);
     let emit = Box::new(move |result| sender.send(result).unwrap());
-    let mut engine = JobEngine::start(options, emit, Box::new(|_| Box::new(()))).unwrap();
+    let engine = JobEngine::start(options, emit, Box::new(|_| Box::new(()))).unwrap();
     let listen = "127.0.0.1:0".parse().unwrap();
     let input = UdpInput::bind(UdpOptions {
         listen,

@@ -65,14 +65,15 @@ impl HostReception {
     ) -> Result<HostReception, CardSetupError> {
         let windows = engine.query().windows;
         let watermark = Arc::new(Watermark::new(windows, options.sources_awaited, cores));
-        let program = match is_steered {
-            true => Some(steering::pipeline(&identity, &engine.places(), cores)?),
-            false => None,
-        };
+        let owners = is_steered.then(|| steering::owners(&engine.places(), cores));
+        let program = owners.map(|owners| steering::pipeline(&identity, &owners)).transpose()?;
         let closing = Arc::new(AtomicBool::new(false));
         let (mut services, mut status): (Vec<Box<dyn Service>>, Vec<_>) = Default::default();
         for place in 0..cores {
-            let reception = Reception::one_of(engine, options, Arc::clone(&watermark), place);
+            let mut reception = Reception::one_of(engine, options, Arc::clone(&watermark), place);
+            if let Some(owners) = owners {
+                reception.own(owners.map(|owner| owner == place));
+            }
             let shown = Arc::new(InputStatus::default());
             status.push(Arc::clone(&shown));
             let shared = (shown, Arc::clone(&closing));

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use niclab_apps::endpoint::{Endpoint, Identity, RequestSource};
 use niclab_apps::service::{Answers, Service};
@@ -54,6 +54,7 @@ pub struct TupleRings {
     is_full: Arc<AtomicBool>,
     is_closed: bool,
     slots: HashMap<u64, usize>,
+    addresses: Arc<SourceAddresses>,
     /// By slot: the frames that were there, and when there were more, nanoseconds.
     heard: Vec<(u64, u64)>,
     clock: PolledClock,
@@ -122,10 +123,16 @@ impl TupleRings {
         }
         let (sender, waiting) = mpsc::sync_channel(WAITING_MAX);
         let is_full = Arc::new(AtomicBool::new(false));
+        let addresses = Arc::<SourceAddresses>::default();
         let service = |_| {
-            let (waiting, is_full) = (sender.clone(), Arc::clone(&is_full));
-            let endpoint = Endpoint::new(identity);
-            Box::new(SourceService { endpoint, waiting, is_full, answer: Vec::new() }) as _
+            let service = SourceService {
+                endpoint: Endpoint::new(identity),
+                waiting: sender.clone(),
+                is_full: Arc::clone(&is_full),
+                addresses: Arc::clone(&addresses),
+                answer: Vec::new(),
+            };
+            Box::new(service) as _
         };
         let services = (0..cores).map(service).collect();
         let rings = TupleRings {
@@ -135,6 +142,7 @@ impl TupleRings {
             is_full,
             is_closed: false,
             slots: HashMap::new(),
+            addresses,
             heard: Vec::new(),
             clock: PolledClock::default(),
             inboxes: inboxes.clone(),
@@ -171,6 +179,7 @@ impl TupleRings {
             self.sources.set_live(slot, is_heard || is_ended);
         }
         (self.shown.live_sources, self.shown.silent_sources) = (live, silent);
+        self.shown.seen_sources = self.sources.seen();
         self.shown.counters = self.count(program);
         self.set_credit();
     }
@@ -186,6 +195,7 @@ impl TupleRings {
         };
         self.heard.push((0, now_ns));
         self.slots.insert(new.source, slot);
+        addresses(&self.addresses).insert(new.source, (new.ip, new.port));
         let key = vec![
             Part::exact(new.source.to_be_bytes().to_vec()),
             Part::exact(new.ip.octets().to_vec()),
@@ -247,6 +257,7 @@ impl TupleRings {
             beyond: packets("gaps", 0),
             late,
             refused: 0,
+            foreign: 0,
         }
     }
 }
@@ -264,7 +275,15 @@ struct SourceService {
     endpoint: Endpoint,
     waiting: SyncSender<NewSource>,
     is_full: Arc<AtomicBool>,
+    addresses: Arc<SourceAddresses>,
     answer: Vec<u8>,
+}
+
+/// The address and port of each source that the card knows.
+type SourceAddresses = Mutex<HashMap<u64, (Ipv4Addr, u16)>>;
+
+fn addresses(of: &SourceAddresses) -> MutexGuard<'_, HashMap<u64, (Ipv4Addr, u16)>> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SourceService {
@@ -272,13 +291,23 @@ impl SourceService {
         let Ok((source, Frame::Tuples(_) | Frame::Progress(_))) = Frame::parse(datagram) else {
             return;
         };
-        // Of what has no room now, the source sends more.
-        let _ = self.waiting.try_send(NewSource { source, ip: peer.ip, port: peer.port });
-        if self.is_full.load(Ordering::Relaxed) {
-            let head = AcknowledgementHead { is_refused: true, ..AcknowledgementHead::default() };
-            write_acknowledgement(&mut self.answer, source, &head, std::iter::empty());
-            self.endpoint.send(peer, &self.answer, answers);
-        }
+        let known = addresses(&self.addresses).get(&source).copied();
+        let head = match known {
+            // The card has not read the new entry yet.
+            Some(known) if known == (peer.ip, peer.port) => return,
+            // Another source had this id: an end in answer to a beginning says so.
+            Some(_) => AcknowledgementHead { is_ended: true, ..AcknowledgementHead::default() },
+            None => {
+                // Of what has no room now, the source sends more.
+                let _ = self.waiting.try_send(NewSource { source, ip: peer.ip, port: peer.port });
+                if !self.is_full.load(Ordering::Relaxed) {
+                    return;
+                }
+                AcknowledgementHead { is_refused: true, ..AcknowledgementHead::default() }
+            }
+        };
+        write_acknowledgement(&mut self.answer, source, &head, std::iter::empty());
+        self.endpoint.send(peer, &self.answer, answers);
     }
 }
 

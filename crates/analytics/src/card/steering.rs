@@ -10,16 +10,22 @@ use crate::partition::PARTS;
 /// Its text.
 const PROGRAM: &str = include_str!("../../../../programs/tuple-steering/tuple-steering.spec");
 
-/// The program that gives frames to the core that has the key. `places` names the inbox of each
-/// part of the keys. Queue i of the card is of core i.
-pub fn pipeline(identity: &Identity, places: &[u16], cores: usize) -> Result<Pipeline, CardError> {
+/// The core of each part of the keys. `places` names the inbox of each part.
+///
+/// A source whose keys are of one part of N, where N is a multiple of the workers, has the number
+/// of that part as the lowest byte of its id. So this byte has the core of its keys, too.
+pub fn owners(places: &[u16], cores: usize) -> [usize; PARTS] {
+    std::array::from_fn(|part| usize::from(places.get(part).copied().unwrap_or(0)) % cores)
+}
+
+/// The program that gives frames to the core that owns the key. Queue i of the card is of core i.
+pub fn pipeline(identity: &Identity, owners: &[usize; PARTS]) -> Result<Pipeline, CardError> {
     let mut pipeline = receiver(PROGRAM, "receivers", identity)?;
     let program = pipeline.program();
-    let (owners, others) = (array(program, "owners")?, array(program, "others")?);
-    for part in 0..PARTS {
-        let core = usize::from(places.get(part).copied().unwrap_or(0)) % cores;
-        pipeline.set_register(owners, part as u64, core as u64);
-        pipeline.set_register(others, part as u64, (part % cores) as u64);
+    let (of_keys, of_others) = (array(program, "owners")?, array(program, "others")?);
+    for (part, core) in owners.iter().enumerate() {
+        pipeline.set_register(of_keys, part as u64, *core as u64);
+        pipeline.set_register(of_others, part as u64, *core as u64);
     }
     Ok(pipeline)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Demultiplexer;
 use crate::cost::{StepObserver, WorkStep};
 use crate::job::JobEngine;
+use crate::partition::PARTS;
 use crate::receiver::{Receiver, ReceiverCounters, ReceiverOptions, Watermark};
 use crate::tuple::FRAME_LEN_MAX;
 
@@ -81,6 +82,16 @@ impl Reception {
         }
         observer.done(WorkStep::Acknowledge);
         observer.passed(&STEPS, taken);
+    }
+
+    /// Takes sources of these lowest bytes of their ids alone ([`Receiver::own`]).
+    pub fn own(&mut self, own: [bool; PARTS]) {
+        self.receiver.own(own);
+    }
+
+    /// Sources that were ever there, of all receivers of the engine.
+    pub fn seen_sources(&self) -> usize {
+        self.receiver.seen_sources()
     }
 
     /// The counters of the receiver.

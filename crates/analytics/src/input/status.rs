@@ -11,6 +11,8 @@ use crate::receiver::ReceiverCounters;
 pub struct InputSnapshot {
     /// The counters of its receiver.
     pub counters: ReceiverCounters,
+    /// Sources that were ever there.
+    pub seen_sources: usize,
     /// Sources that were heard of lately, and have not ended.
     pub live_sources: usize,
     /// Sources that have fallen silent before their end.
@@ -20,11 +22,12 @@ pub struct InputSnapshot {
 }
 
 impl InputSnapshot {
-    /// The sum of two receiving sides.
+    /// The sum of two receiving sides of an engine, which have seen their sources together.
     #[must_use]
     pub fn with(&self, other: &InputSnapshot) -> InputSnapshot {
         InputSnapshot {
             counters: self.counters.with(&other.counters),
+            seen_sources: self.seen_sources.max(other.seen_sources),
             live_sources: self.live_sources + other.live_sources,
             silent_sources: self.silent_sources + other.silent_sources,
             is_closed: self.is_closed && other.is_closed,
@@ -46,6 +49,7 @@ impl InputStatus {
     pub fn publish(&self, reception: &Reception) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = InputSnapshot {
             counters: reception.counters(),
+            seen_sources: reception.seen_sources(),
             live_sources: reception.live_sources(),
             silent_sources: reception.silent_sources(),
             is_closed: reception.is_closed(),

@@ -83,6 +83,11 @@ impl UdpInput {
         Ok(UdpInput { socket, options })
     }
 
+    /// How it was set up.
+    pub fn options(&self) -> &UdpOptions {
+        &self.options
+    }
+
     /// The address at which tuples arrive.
     ///
     /// # Errors

@@ -28,10 +28,12 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 const GREETING: Duration = Duration::from_secs(2);
 /// Connections without a greeting at most; more are closed.
 const STRANGERS_MAX: usize = 64;
-/// A greeting: this, and then the number of the process.
+/// A greeting: this, and then the number of the process and its [`ClusterOptions::same`].
 const MAGIC: &[u8; 8] = b"niclab-a";
+/// Numbers of a greeting after that of the process.
+const SAME: usize = 5;
 /// Bytes of a greeting.
-const GREETING_LEN: usize = 16;
+const GREETING_LEN: usize = 16 + 8 * SAME;
 /// How timely's panics begin if the connection with another process is lost.
 const LOST: [&str; 4] =
     ["timely communication error", "MergeQueue", "Send thread panic", "Recv thread panic"];
@@ -46,6 +48,9 @@ pub struct ClusterOptions {
     /// How long the others are waited for.
     pub patience: Duration,
 }
+
+/// What has to be the same in all processes, by name.
+pub type SharedOptions = [(&'static str, u64); SAME];
 
 /// Why the processes do not find each other.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +81,18 @@ pub enum ClusterError {
         /// How long it was waited for, seconds.
         waited_s: u64,
     },
+    /// Another process was started in another way.
+    #[error("process {process} has {theirs} as {name}, this one {own}: start all alike")]
+    Different {
+        /// Its number.
+        process: usize,
+        /// What differs.
+        name: &'static str,
+        /// Its value there.
+        theirs: u64,
+        /// Its value here.
+        own: u64,
+    },
     /// A connection failed.
     #[error("connection between processes: {0}")]
     Connection(#[from] io::Error),
@@ -103,14 +120,15 @@ pub fn is_of_a_lost_connection(message: &str) -> bool {
     LOST.iter().any(|start| message.starts_with(start))
 }
 
-/// The builders of all local workers, connected to those of the other processes. The guard is kept
-/// as long as they are. It gives up once `stop` is set.
+/// The builders of all local workers, connected to those of the other processes, which have to have
+/// the same `shared` options. The guard is kept as long as they are. It gives up once `stop` is set.
 pub fn connect(
     options: &ClusterOptions,
     threads: usize,
+    shared: &SharedOptions,
     stop: &AtomicBool,
 ) -> Result<(Vec<AllocatorBuilder>, ClusterLinks, CommsGuard), ClusterError> {
-    let sockets = sockets(options, stop)?;
+    let sockets = sockets(options, shared, stop)?;
     let links = sockets.iter().flatten().map(TcpStream::try_clone);
     let links = ClusterLinks(links.collect::<io::Result<_>>()?);
     let hooks = Hooks::default();
@@ -155,6 +173,7 @@ impl Patience<'_> {
 /// A connection with each other process; each connects to those before it.
 fn sockets(
     options: &ClusterOptions,
+    shared: &SharedOptions,
     stop: &AtomicBool,
 ) -> Result<Vec<Option<TcpStream>>, ClusterError> {
     let ClusterOptions { process, addresses, patience } = options;
@@ -170,24 +189,59 @@ fn sockets(
         address: addresses[process].clone(),
         waited_s,
     };
+    let greeting = greeting(own, shared);
     let mut sockets: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
     for (other, address) in addresses.iter().enumerate().take(own) {
         let stream = patience.retry(RETRY, || connected(address, patience.left()))?;
         let mut stream = stream.ok_or_else(|| absent(other))?;
         stream.set_nodelay(true)?;
-        stream.write_all(MAGIC)?;
-        stream.write_all(&(own as u64).to_be_bytes())?;
+        stream.write_all(&greeting)?;
         sockets[other] = Some(stream);
     }
     let mut door = Door { listener, strangers: Vec::new() };
     while let Some(missing) = (own + 1..count).find(|other| sockets[*other].is_none()) {
         let accepted = patience.retry(LOOK, || door.greeted())?;
-        let (other, stream) = accepted.ok_or_else(|| absent(missing))?;
+        let (other, mut stream, said) = accepted.ok_or_else(|| absent(missing))?;
         if other > own && other < count {
+            stream.write_all(&greeting)?;
+            compare(other, &said, shared)?;
             sockets[other].get_or_insert(stream);
         }
     }
+    // Those before this one answer when they have let it in.
+    for (other, stream) in sockets.iter().enumerate().take(own) {
+        let Some(mut stream) = stream.as_ref() else { continue };
+        let mut said = [0; GREETING_LEN];
+        stream.set_read_timeout(Some(patience.left().max(LOOK)))?;
+        stream.read_exact(&mut said).map_err(|_| absent(other))?;
+        stream.set_read_timeout(None)?;
+        compare(other, &said, shared)?;
+    }
     Ok(sockets)
+}
+
+/// What a process says first.
+fn greeting(own: usize, shared: &SharedOptions) -> [u8; GREETING_LEN] {
+    let mut greeting = [0; GREETING_LEN];
+    greeting[..8].copy_from_slice(MAGIC);
+    let numbers = std::iter::once(own as u64).chain(shared.iter().map(|(_, value)| *value));
+    for (bytes, number) in greeting[8..].chunks_exact_mut(8).zip(numbers) {
+        bytes.copy_from_slice(&number.to_be_bytes());
+    }
+    greeting
+}
+
+/// Compares the options of another process with those of this one.
+fn compare(
+    process: usize,
+    greeting: &[u8; GREETING_LEN],
+    shared: &SharedOptions,
+) -> Result<(), ClusterError> {
+    let said = greeting[16..].as_chunks().0.iter().map(|bytes| u64::from_be_bytes(*bytes));
+    match said.zip(shared).find(|(theirs, (_, own))| theirs != own) {
+        None => Ok(()),
+        Some((theirs, &(name, own))) => Err(ClusterError::Different { process, name, theirs, own }),
+    }
 }
 
 /// A connection with an address, if that is there within a time.
@@ -211,8 +265,8 @@ struct Stranger {
 }
 
 impl Door {
-    /// The number and connection of a process whose greeting is there.
-    fn greeted(&mut self) -> Option<(usize, TcpStream)> {
+    /// The number, connection and greeting of a process whose greeting is there.
+    fn greeted(&mut self) -> Option<(usize, TcpStream, [u8; GREETING_LEN])> {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.strangers.len() < STRANGERS_MAX && stream.set_nonblocking(true).is_ok() {
                 let (greeting, until) = (Vec::new(), Instant::now() + GREETING);
@@ -223,10 +277,11 @@ impl Door {
         let is_whole = |stranger: &Stranger| stranger.greeting.len() == GREETING_LEN;
         let Stranger { stream, greeting, .. } =
             self.strangers.swap_remove(self.strangers.iter().position(is_whole)?);
-        let number = greeting.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;
+        let greeting: [u8; GREETING_LEN] = greeting.try_into().ok()?;
+        let number = greeting[8..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;
         stream.set_nonblocking(false).ok()?;
         stream.set_nodelay(true).ok()?;
-        Some((usize::try_from(number).ok()?, stream))
+        Some((usize::try_from(number).ok()?, stream, greeting))
     }
 }
 
@@ -250,6 +305,9 @@ impl Stranger {
 mod tests {
     use super::*;
 
+    const SHARED: SharedOptions =
+        [("cores", 1), ("stream", 0), ("length_ns", 10), ("slide_ns", 5), ("top", 3)];
+
     fn options(process: usize, addresses: &[String], patience_ms: u64) -> ClusterOptions {
         let patience = Duration::from_millis(patience_ms);
         ClusterOptions { process, addresses: addresses.to_vec(), patience }
@@ -265,7 +323,7 @@ mod tests {
     fn a_process_that_is_missing_is_named() {
         let addresses = ["127.0.0.1:0".to_owned(), "127.0.0.1:1".to_owned()];
         let go = AtomicBool::new(false);
-        let error = |process| sockets(&options(process, &addresses, 10), &go).unwrap_err();
+        let error = |process| sockets(&options(process, &addresses, 10), &SHARED, &go).unwrap_err();
         assert_eq!(
             error(0).to_string(),
             "process 1 at 127.0.0.1:1 is not there after 0 s: start it"
@@ -274,12 +332,27 @@ mod tests {
     }
 
     #[test]
+    fn processes_with_other_options_are_told_on_both_sides() {
+        let (addresses, go) = (free(), AtomicBool::new(false));
+        let mut other = SHARED;
+        other[3].1 = 2;
+        thread::scope(|scope| {
+            let first = scope.spawn(|| sockets(&options(0, &addresses, 20_000), &SHARED, &go));
+            let second = scope.spawn(|| sockets(&options(1, &addresses, 20_000), &other, &go));
+            let told = [first, second].map(|of| of.join().unwrap().unwrap_err().to_string());
+            assert_eq!(told[0], "process 1 has 2 as slide_ns, this one 5: start all alike");
+            assert_eq!(told[1], "process 0 has 5 as slide_ns, this one 2: start all alike");
+        });
+    }
+
+    #[test]
     fn a_stop_ends_the_wait_for_others() {
         let (addresses, stop) = (free(), AtomicBool::new(false));
         for process in 0..2 {
             stop.store(false, Ordering::Relaxed);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| sockets(&options(process, &addresses, 60_000), &stop));
+                let waiting =
+                    scope.spawn(|| sockets(&options(process, &addresses, 60_000), &SHARED, &stop));
                 thread::sleep(Duration::from_millis(50));
                 stop.store(true, Ordering::Relaxed);
                 let error = waiting.join().unwrap().unwrap_err();
@@ -292,7 +365,7 @@ mod tests {
     fn programs_that_say_nothing_or_something_else_hold_nobody_up() {
         let (addresses, go) = (free(), AtomicBool::new(false));
         thread::scope(|scope| {
-            let first = scope.spawn(|| sockets(&options(0, &addresses, 20_000), &go));
+            let first = scope.spawn(|| sockets(&options(0, &addresses, 20_000), &SHARED, &go));
             let connect = || loop {
                 if let Ok(stream) = TcpStream::connect(&addresses[0]) {
                     break stream;
@@ -303,7 +376,7 @@ mod tests {
             let mut other = connect();
             other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
             let started = Instant::now();
-            let second = scope.spawn(|| sockets(&options(1, &addresses, 20_000), &go));
+            let second = scope.spawn(|| sockets(&options(1, &addresses, 20_000), &SHARED, &go));
             assert!(first.join().unwrap().unwrap()[1].is_some());
             assert!(second.join().unwrap().unwrap()[0].is_some());
             assert!(started.elapsed() < GREETING, "{:?}", started.elapsed());

@@ -13,7 +13,7 @@ use timely::{CommunicationConfig, WorkerConfig};
 use timely::communication::WorkerGuards;
 use timely::worker::Worker;
 
-use super::cluster::{self, ClusterError, ClusterLinks, ClusterOptions};
+use super::cluster::{self, ClusterError, ClusterLinks, ClusterOptions, SharedOptions};
 use super::dataflow::{Emit, EntryBatch, JobEnds, ResultOutput, build};
 use crate::cost::{StepObserver, WorkStep};
 use crate::definition::Query;
@@ -81,7 +81,7 @@ pub enum EngineError {
     },
     /// Too many keys for the memory.
     #[error(
-        "more than {most} pairs of slide and key on one worker; allow more, or choose shorter \
+        "more than {most} pairs of pane and key on one worker; allow more, or choose shorter \
          windows"
     )]
     Keys {
@@ -267,6 +267,11 @@ impl JobEngine {
         self.shared.options.query
     }
 
+    /// Whether other processes count, too.
+    pub fn has_others(&self) -> bool {
+        processes(&self.shared.options) > 1
+    }
+
     /// Whether all workers have ended: nothing takes tuples any more.
     pub fn is_over(&self) -> bool {
         self.shared.is_over.load(Ordering::Acquire)
@@ -297,7 +302,7 @@ impl JobEngine {
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn join(&mut self) -> Result<(), EngineError> {
+    pub fn join(mut self) -> Result<(), EngineError> {
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(ended)) => ended,
@@ -374,7 +379,9 @@ fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<()>, EngineError> {
             Err(_) => return Err(EngineError::Workers(threads)),
         },
         Some(options) => {
-            let (builders, links, guard) = cluster::connect(options, threads, &shared.is_stopping)?;
+            let same = same_in_all(&shared.options);
+            let stop = &shared.is_stopping;
+            let (builders, links, guard) = cluster::connect(options, threads, &same, stop)?;
             *locked(&shared.links) = links;
             (builders, Box::new(guard))
         }
@@ -398,6 +405,18 @@ fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<()>, EngineError> {
     };
     let guards = timely::execute::execute_from(builders, others, WorkerConfig::default(), work);
     guards.map_err(|error| EngineError::Thread(io::Error::other(error)))
+}
+
+/// The options that all processes of a job have alike.
+fn same_in_all(options: &EngineOptions) -> SharedOptions {
+    let Query { stream, windows, top } = options.query;
+    [
+        ("cores", options.cores.len() as u64),
+        ("stream", stream.into()),
+        ("length_ns", windows.length_ns()),
+        ("slide_ns", windows.slide_ns()),
+        ("top", top as u64),
+    ]
 }
 
 /// The text of a panic.

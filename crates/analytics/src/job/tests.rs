@@ -43,7 +43,7 @@ fn counted(
     let sender = Mutex::new(sender);
     let emit = Box::new(move |result| sender.lock().unwrap().send(result).unwrap());
     let options = EngineOptions { inbox_entries, ..EngineOptions::new(query(), cores(workers)) };
-    let mut engine = JobEngine::start(options, emit, observers).unwrap();
+    let engine = JobEngine::start(options, emit, observers).unwrap();
     let places = engine.places();
     for (stream, key, time_ns) in tuples {
         let pane = query().windows.pane(time_ns);
@@ -137,8 +137,7 @@ fn a_worker_that_always_dies_ends_the_engine() {
         fn passed(&mut self, _: &[WorkStep], _: usize) {}
     }
     let options = EngineOptions::new(query(), cores(1));
-    let mut engine =
-        JobEngine::start(options, Box::new(|_| {}), Box::new(|_| Box::new(Dead))).unwrap();
+    let engine = JobEngine::start(options, Box::new(|_| {}), Box::new(|_| Box::new(Dead))).unwrap();
     let error = engine.join().unwrap_err().to_string();
     assert_eq!(error, "a worker died 8 times without counting a tuple: no way");
 }
@@ -146,11 +145,11 @@ fn a_worker_that_always_dies_ends_the_engine() {
 #[test]
 fn too_many_keys_end_the_engine_with_a_message() {
     let options = EngineOptions { pairs_max: 9, ..EngineOptions::new(query(), cores(1)) };
-    let mut engine = JobEngine::start(options, Box::new(|_| {}), no_observer()).unwrap();
+    let engine = JobEngine::start(options, Box::new(|_| {}), no_observer()).unwrap();
     let mut entries = (0..10).map(|key| Entry { key, pane: 0, stream: 1 }).collect();
     engine.inboxes()[0].hand_over(0, &mut entries, 0);
     let error = engine.join().unwrap_err().to_string();
-    assert!(error.starts_with("more than 9 pairs of slide and key on one worker"), "{error}");
+    assert!(error.starts_with("more than 9 pairs of pane and key on one worker"), "{error}");
 }
 
 /// A field of the process's status in the system, MiB.
@@ -168,7 +167,7 @@ fn many_windows_of_distant_panes_need_little_memory() {
     let count = Arc::clone(&emitted);
     let emit = Box::new(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
     let options = EngineOptions::new(query, cores(1));
-    let mut engine = JobEngine::start(options, emit, no_observer()).unwrap();
+    let engine = JobEngine::start(options, emit, no_observer()).unwrap();
     let before_mib = memory_mib("VmRSS");
     // Each pane has 4,096 windows of its own.
     let mut entries = (0..5_000).map(|at| Entry { key: 1, pane: at * 4_096, stream: 1 }).collect();
@@ -206,7 +205,7 @@ fn process(
 /// How engines end that end by themselves; an empty text for one without an error.
 fn ended(engines: [JobEngine; 2]) -> [String; 2] {
     let until = std::time::Instant::now() + Duration::from_secs(30);
-    engines.map(|mut engine| {
+    engines.map(|engine| {
         while !engine.is_over() {
             assert!(std::time::Instant::now() < until, "an engine does not end");
             thread::sleep(Duration::from_millis(1));
@@ -229,7 +228,7 @@ fn a_worker_that_ranks_for_other_processes_keeps_the_limit_of_pairs() {
         engine.inboxes()[0].hand_over(0, &mut Vec::new(), 4);
     }
     let [first, second] = ended(engines);
-    assert!(second.starts_with("more than 9 pairs of slide and key on one worker"), "{second}");
+    assert!(second.starts_with("more than 9 pairs of pane and key on one worker"), "{second}");
     assert!(first.starts_with("the connection with another process is lost"), "{first}");
 }
 
@@ -278,7 +277,7 @@ fn impossible_engines_are_refused() {
     assert_eq!(start(Vec::new()), expected);
     assert_eq!(start(vec![0; 65]), expected.replace("0 workers", "65 workers"));
     let options = EngineOptions::new(query(), vec![u32::MAX]);
-    let mut engine = JobEngine::start(options, Box::new(|_| {}), no_observer()).unwrap();
+    let engine = JobEngine::start(options, Box::new(|_| {}), no_observer()).unwrap();
     assert!(engine.join().unwrap_err().to_string().starts_with("core 4294967295: "));
 }
 
@@ -292,7 +291,7 @@ fn processes_of_a_cluster_count_together() {
             let cluster = Some(ClusterOptions { process, addresses, patience });
             let options = EngineOptions { cluster, ..EngineOptions::new(query(), cores(2)) };
             let emit = Box::new(move |of| sender.lock().unwrap().send((process, of)).unwrap());
-            let mut engine = JobEngine::start(options, emit, no_observer()).unwrap();
+            let engine = JobEngine::start(options, emit, no_observer()).unwrap();
             // Every second tuple comes to this process.
             for (_, (stream, key, time_ns)) in
                 tuples(10_000).enumerate().filter(|(at, _)| at % 2 == process)

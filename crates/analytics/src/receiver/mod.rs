@@ -24,6 +24,7 @@ pub use filter::{SequenceFilter, SequenceVerdict, WINDOW_MAX};
 use sources::SourceState;
 pub use watermark::Watermark;
 
+use crate::partition::PARTS;
 use crate::tuple::{
     self, AcknowledgementHead, END_NS, Frame, FrameError, SourceProgress, Tuple, Tuples,
 };
@@ -81,6 +82,8 @@ pub struct ReceiverCounters {
     pub late: u64,
     /// Frames of sources for which there is no memory.
     pub refused: u64,
+    /// Frames of sources with keys of several cores of a card that steers by key.
+    pub foreign: u64,
 }
 
 impl ReceiverCounters {
@@ -96,6 +99,7 @@ impl ReceiverCounters {
             beyond: self.beyond + other.beyond,
             late: self.late + other.late,
             refused: self.refused + other.refused,
+            foreign: self.foreign + other.foreign,
         }
     }
 }
@@ -108,6 +112,9 @@ pub struct Receiver {
     watermark: Arc<Watermark>,
     /// Its number among the receivers of the watermark.
     place: usize,
+    /// By the lowest byte of a source's id: whether its keys are of this receiver; `None`: sources
+    /// may have all keys.
+    own: Option<Box<[bool; PARTS]>>,
     /// The latest event time of all tuples that were taken.
     latest_ns: Option<u64>,
     /// Until then no memory is looked for where all sources are taken.
@@ -153,12 +160,23 @@ impl Receiver {
             sources: HashMap::new(),
             watermark,
             place,
+            own: None,
             latest_ns: None,
             full_until_ns: 0,
             look: SourcesLook::default(),
             is_closed: false,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    /// Takes sources of these lowest bytes of their ids alone: a card that steers by key gives a
+    /// frame of any other one to this receiver because the source has keys of several cores.
+    pub fn own(&mut self, own: [bool; PARTS]) {
+        self.own = Some(Box::new(own));
+    }
+
+    fn is_foreign(&self, source: u64) -> bool {
+        self.own.as_ref().is_some_and(|own| !own[source as usize % PARTS])
     }
 
     /// Receives the payload of a datagram at a time of the caller's clock; the source that gets an
@@ -177,6 +195,10 @@ impl Receiver {
         let (source, frame) = parsed;
         if matches!(frame, Frame::Acknowledgement(_)) {
             return Ok(None);
+        }
+        if self.is_foreign(source) {
+            self.counters.foreign += 1;
+            return Ok(Some(source));
         }
         if self.is_closed && self.sources.contains_key(&source) {
             return Ok(Some(source));
@@ -260,7 +282,8 @@ impl Receiver {
         out: &mut Vec<u8>,
     ) {
         let Some(state) = self.sources.get(&source) else {
-            let head = AcknowledgementHead { is_refused: true, ..Default::default() };
+            let is_foreign = self.is_foreign(source);
+            let head = AcknowledgementHead { is_refused: true, is_foreign, ..Default::default() };
             return tuple::write_acknowledgement(out, source, &head, std::iter::empty());
         };
         let head = AcknowledgementHead {
@@ -268,6 +291,7 @@ impl Receiver {
             credit: credit.min(state.filter.window() as u32),
             is_ended: state.is_ended(),
             is_refused: false,
+            is_foreign: false,
             has_gap: false,
         };
         let words = len_max.saturating_sub(tuple::FIXED_LEN) / 8;
@@ -319,6 +343,11 @@ impl Receiver {
     /// last look.
     pub fn is_finished(&self) -> bool {
         self.watermark.is_finished()
+    }
+
+    /// Sources that were ever there, of all receivers of the watermark.
+    pub fn seen_sources(&self) -> usize {
+        self.watermark.seen()
     }
 
     /// Whether it takes nothing more.

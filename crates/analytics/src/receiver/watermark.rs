@@ -57,6 +57,11 @@ impl Watermark {
         self.windows
     }
 
+    /// Sources that were ever there.
+    pub fn seen(&self) -> usize {
+        self.seen.load(Ordering::Acquire)
+    }
+
     /// A receiver has another source, which has sent nothing yet.
     pub fn count_source(&self, at: usize) {
         if let Some(progress) = self.receivers.get(at) {

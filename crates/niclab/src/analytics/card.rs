@@ -1,6 +1,6 @@
 //! Tuples by a card: `--mode rss`, `steer` and `dma`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ use niclab_card::{Card, CardConfig, CardWorkload, PortName, Receive};
 
 use super::AnalyticsFailure;
 use super::input::InputCounters;
-use crate::arguments::{AnalyticsArguments, TupleMode};
+use crate::arguments::{AnalyticsArguments, TupleInput, TupleMode};
 use crate::cores::cores;
 use crate::failure::Failure;
 use crate::host_address::{mac, read};
@@ -30,6 +30,10 @@ const HOUSEKEEPING_LOOKS: u32 = 20;
 /// How long a sender that missed the last acknowledgement is answered after the end.
 const LINGER: Duration = Duration::from_millis(1_500);
 
+fn refused(reason: &str) -> Failure {
+    Failure::Address { reason: reason.to_owned() }
+}
+
 /// Refuses what is for cards alone.
 pub fn refuse(arguments: &AnalyticsArguments) -> Result<(), Failure> {
     let AnalyticsArguments { mode, port, address, card_cores, receive, .. } = arguments;
@@ -38,12 +42,15 @@ pub fn refuse(arguments: &AnalyticsArguments) -> Result<(), Failure> {
         || !card_cores.is_empty()
         || receive.is_some()
         || *mode != TupleMode::Kernel;
-    if is_for_card {
-        let reason = "--mode rss, steer and dma, --port, --address, --card-cores and --receive are \
-                      for tuples over udp by a card";
-        return Err(Failure::Address { reason: reason.to_owned() });
+    match arguments.input {
+        _ if !is_for_card => Ok(()),
+        TupleInput::Udp(_) => Err(refused(
+            "--port, --address, --card-cores and --receive: give --mode rss, steer or dma, too",
+        )),
+        _ => Err(refused(
+            "--mode, --port, --address, --card-cores and --receive are for --input udp",
+        )),
     }
-    Ok(())
 }
 
 /// A card that is to be, and what receives behind it.
@@ -67,7 +74,7 @@ impl CardInput {
     /// The card that was asked for; `None`: the system's sockets.
     pub fn new(
         arguments: &AnalyticsArguments,
-        udp_port: u16,
+        listen: SocketAddr,
         options: ReceiverOptions,
     ) -> Result<Option<CardInput>, Failure> {
         let AnalyticsArguments { mode, port, address, .. } = arguments;
@@ -84,6 +91,10 @@ impl CardInput {
             return Err(Failure::Address { reason });
         }
         let (ip, network_bits) = read(address)?;
+        if !listen.ip().is_loopback() && !listen.ip().is_unspecified() && listen.ip() != ip {
+            let reason = format!("--input udp:{listen}: --address is {ip}; give the same");
+            return Err(Failure::Address { reason });
+        }
         let wanted = match &arguments.card_cores[..] {
             [] => &arguments.cores,
             cores => cores,
@@ -94,9 +105,14 @@ impl CardInput {
             receive: arguments.receive.unwrap_or(Receive::Interrupt),
             ..CardConfig::new(vec![port], cores.len() as u16, cores)
         };
-        let identity = Identity { mac, ip, network_bits, port: udp_port };
+        let identity = Identity { mac, ip, network_bits, port: listen.port() };
         let (mode, until_end) = (*mode, arguments.until_end);
         Ok(Some(CardInput { config, mode, ip, identity, options, until_end, rings: None }))
+    }
+
+    /// Sources that have to be there before a window is complete.
+    pub fn awaited(&self) -> usize {
+        self.options.sources_awaited
     }
 
     /// Its name.

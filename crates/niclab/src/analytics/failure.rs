@@ -14,7 +14,7 @@ use crate::output::one_line;
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyticsFailure {
     /// The workers ended.
-    #[error("{}", one_line(&.0.to_string()))]
+    #[error("{}", engine_text(.0))]
     Engine(#[from] EngineError),
     /// Windows that cannot be.
     #[error("--length-ms, --slide-ms: {0}")]
@@ -77,7 +77,9 @@ pub enum AnalyticsFailure {
         reason: String,
     },
     /// The other end does not acknowledge anything.
-    #[error("{to}: no acknowledgement for {silent_s} s; start niclab analytics there")]
+    #[error(
+        "{to}: no acknowledgement for {silent_s} s; start niclab analytics there, and see that its address and port are these"
+    )]
     NoAnswer {
         /// The address.
         to: String,
@@ -101,6 +103,15 @@ pub enum AnalyticsFailure {
         /// The id.
         id: u64,
     },
+    /// The other end steers by key, and the source has keys of several of its cores.
+    #[error(
+        "{to}: its card steers by key; divide the tuples with --split N, where N is the number of \
+         its workers"
+    )]
+    Foreign {
+        /// The address.
+        to: String,
+    },
     /// The other end has too many sources.
     #[error("{to}: it has too many sources; wait until one has ended")]
     TooManySources {
@@ -115,7 +126,8 @@ impl AnalyticsFailure {
         use AnalyticsFailure as Of;
         match self {
             Of::Engine(
-                EngineError::Workers(_) | EngineError::Cluster(ClusterError::Process { .. }),
+                EngineError::Workers(_)
+                | EngineError::Cluster(ClusterError::Process { .. } | ClusterError::Different { .. }),
             )
             | Of::Window(_)
             | Of::Card(CardSetupError::Workers(_))
@@ -131,8 +143,25 @@ impl AnalyticsFailure {
             | Of::Forgotten { .. }
             | Of::IdUsed { .. }
             | Of::NoAnswer { .. }
+            | Of::Foreign { .. }
             | Of::TooManySources { .. } => 9,
             Of::Engine(_) | Of::Card(_) => 1,
         }
     }
+}
+
+/// Why an engine ended, with the options as they are typed.
+fn engine_text(error: &EngineError) -> String {
+    let EngineError::Cluster(ClusterError::Different { process, name, theirs, own }) = error else {
+        return one_line(&error.to_string());
+    };
+    let ms = |ns: u64| ns / 1_000_000;
+    let (option, theirs, own) = match *name {
+        "cores" => ("cores in --cores", *theirs, *own),
+        "length_ns" => ("--length-ms", ms(*theirs), ms(*own)),
+        "slide_ns" => ("--slide-ms", ms(*theirs), ms(*own)),
+        "stream" => ("--stream", *theirs, *own),
+        _ => ("--top", *theirs, *own),
+    };
+    format!("{option}: {own} here, {theirs} in process {process}; start all processes alike")
 }

@@ -169,6 +169,10 @@ impl OpenInput {
     pub fn open(arguments: &AnalyticsArguments) -> Result<OpenInput, Failure> {
         if let Some(local) = LocalTuples::open(&arguments.input, &arguments.generator)? {
             card::refuse(arguments)?;
+            if arguments.until_end {
+                let reason = "--until-end is for --input udp; this input ends by itself".to_owned();
+                return Err(Failure::Address { reason });
+            }
             let name = name(&arguments.input);
             return Ok(OpenInput { kind: InputKind::Local(local), name });
         }
@@ -181,7 +185,7 @@ impl OpenInput {
             silence_ns: arguments.silence_ms * MS,
             ..ReceiverOptions::default()
         };
-        if let Some(card) = CardInput::new(arguments, listen.port(), receiver)? {
+        if let Some(card) = CardInput::new(arguments, listen, receiver)? {
             let name = card.name();
             return Ok(OpenInput { kind: InputKind::Card(Box::new(card)), name });
         }
@@ -195,6 +199,15 @@ impl OpenInput {
     /// Its name, with the address that it has.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Sources that have to be there before a window is complete; `None` if it has no sources.
+    pub fn awaited(&self) -> Option<usize> {
+        match &self.kind {
+            InputKind::Udp(udp) => Some(udp.options().receiver.sources_awaited),
+            InputKind::Card(card) => Some(card.awaited()),
+            InputKind::Local(_) => None,
+        }
     }
 
     /// The inboxes of the workers, if the input brings its own; and the lanes that others need.
@@ -263,7 +276,16 @@ fn feed_lines(
         match at_once.or_else(|_| receiver.recv_timeout(TURN)) {
             Ok(Ok(tuple)) if input.take(&tuple, stop) => {}
             Ok(Ok(_)) => return Ok(Ok(())),
-            Ok(Err(error)) => return Ok(Err(error)),
+            // The other processes end, too.
+            Ok(Err(error)) if engine.has_others() => return Ok(Err(error)),
+            Ok(Err(error)) => {
+                // What stands before the wrong line counts as if the input had ended there.
+                input.end();
+                while !stop.load(Ordering::Relaxed) && !engine.is_over() {
+                    thread::sleep(TURN);
+                }
+                return Ok(Err(error));
+            }
             Err(RecvTimeoutError::Timeout) => {
                 if stop.load(Ordering::Relaxed) || engine.is_over() {
                     return Ok(Ok(()));

@@ -3,6 +3,7 @@
 mod card;
 mod failure;
 mod input;
+mod notices;
 mod results;
 mod screen;
 mod send;
@@ -27,6 +28,7 @@ use crate::metrics::AnalyticsMetrics;
 use crate::output::say;
 use crate::rules::counted;
 use crate::run::stop_flag;
+use notices::Notices;
 
 pub use failure::AnalyticsFailure;
 pub use input::InputCounters;
@@ -61,8 +63,8 @@ pub fn run(arguments: &AnalyticsArguments) -> Result<(), Failure> {
     let mut options = EngineOptions { cluster, ..EngineOptions::new(query, cores) };
     let mut input = input::OpenInput::open(arguments)?;
     let inboxes = input.inboxes(&mut options)?;
-    let output =
-        results::ResultLines::open(arguments.output.as_deref(), arguments.live, query.windows)?;
+    let output = arguments.output.as_deref();
+    let (output, mut unused) = results::ResultLines::open(output, arguments.live, query.windows)?;
     let (sender, results) = mpsc::sync_channel(RESULTS_AHEAD);
     let (stopped, until) = (Arc::clone(&stop), OnceLock::new());
     let emit = Box::new(move |result| hand_over(&sender, result, &stopped, &until));
@@ -82,16 +84,21 @@ pub fn run(arguments: &AnalyticsArguments) -> Result<(), Failure> {
         say(&format!("analytics: tuples from {}; {windows}; Ctrl-C ends it", input.name()));
     }
     let live = arguments.live.then_some(windows);
+    let notices = input.awaited().filter(|_| !arguments.live);
+    let notices = notices.map(|of| Notices::start(Arc::clone(&counters), of)).transpose()?;
     let writing = write(results, live, output, Arc::clone(&counters), Arc::clone(&stop))?;
+    unused.keep();
     let fed = feed(engine, input, &counters, &stop);
-    if fed.is_err() {
-        // A live view ends, so that the failure can be seen.
+    if fed.is_err() && arguments.live {
+        // The view ends, so that the failure can be seen.
         stop.store(true, Ordering::Relaxed);
     }
+    drop(notices);
     written(writing, &stop)?;
-    fed?;
-    totals(&counters, is_first);
-    Ok(())
+    if fed.is_ok() || counters.windows() > 0 {
+        totals(&counters, is_first);
+    }
+    fed
 }
 
 /// Gives a result to the thread that writes it. The workers wait for a slow reader; after a stop
@@ -164,7 +171,7 @@ fn written(writing: JoinHandle<Result<(), Failure>>, stop: &AtomicBool) -> Resul
 
 /// Feeds an engine to the end of its input, and waits for the end of its workers.
 fn feed(
-    mut engine: JobEngine,
+    engine: JobEngine,
     input: input::OpenInput,
     counters: &InputCounters,
     stop: &AtomicBool,

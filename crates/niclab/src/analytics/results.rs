@@ -1,6 +1,6 @@
 //! Results as lines of JSON.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::InputCounters;
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{is_screen, stdout};
 
 /// A window as a line.
 #[derive(Serialize)]
@@ -31,8 +31,31 @@ enum LinesTo {
 }
 
 fn unwritten(path: &Path, error: io::Error) -> Failure {
-    let reason = format!("cannot be written: {error}; choose another file with -o");
+    let remedy = match error.kind() {
+        io::ErrorKind::AlreadyExists => "remove it, or choose another file with -o",
+        _ => "choose another file with -o",
+    };
+    let reason = format!("cannot be written: {error}; {remedy}");
     Failure::Unwritten { path: path.to_owned(), reason }
+}
+
+/// A new file that is removed when this goes: nothing was written into it.
+pub struct UnusedFile(Option<PathBuf>);
+
+impl UnusedFile {
+    /// Keeps the file.
+    pub fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for UnusedFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // A file that stays is in the way of the next start, which says so.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// Writes results.
@@ -42,12 +65,17 @@ pub struct ResultLines {
 }
 
 impl ResultLines {
-    /// Lines to a file, or to standard output; nowhere if a live view has that.
+    /// Lines to a file, or to standard output; nowhere if a live view has that. The file goes again
+    /// with the second part, unless that is told to keep it.
     pub fn open(
         path: Option<&Path>,
         is_live: bool,
         windows: Windows,
-    ) -> Result<ResultLines, Failure> {
+    ) -> Result<(ResultLines, UnusedFile), Failure> {
+        if is_live && !is_screen() {
+            let reason = "--live: standard input and output are not a terminal; leave --live out";
+            return Err(Failure::Address { reason: reason.to_owned() });
+        }
         let to = match path {
             Some(path) => {
                 let file = File::create_new(path).map_err(|error| unwritten(path, error))?;
@@ -56,7 +84,8 @@ impl ResultLines {
             None if is_live => LinesTo::Nowhere,
             None => LinesTo::Terminal,
         };
-        Ok(ResultLines { to, windows })
+        let unused = UnusedFile(path.map(Path::to_owned));
+        Ok((ResultLines { to, windows }, unused))
     }
 
     /// Writes a result, which a reader of the lines gets at once.

@@ -355,6 +355,9 @@ impl Sending {
                 Some(SourceFault::IdUsed) => {
                     return Err(AnalyticsFailure::IdUsed { to: to(), id: self.source });
                 }
+                Some(SourceFault::Foreign) => {
+                    return Err(AnalyticsFailure::Foreign { to: to() });
+                }
                 Some(SourceFault::Refused) => {
                     return Err(AnalyticsFailure::TooManySources { to: to() });
                 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use niclab_card::PortName;
+use niclab_packet::flow::EXPONENT_MAX;
 
 use crate::metrics;
 
@@ -71,7 +72,7 @@ pub struct GeneratorArguments {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: u32,
     /// Exponent of Zipf's law, by which the generator picks keys; 0: all equally often
-    #[arg(long, value_name = "EXPONENT", default_value = "1.0")]
+    #[arg(long, value_name = "EXPONENT", default_value = "1.0", value_parser = exponent)]
     pub zipf: f64,
     /// Event time between two tuples of the generator, nanoseconds
     #[arg(long, value_name = "NS", default_value = "100000")]
@@ -79,6 +80,13 @@ pub struct GeneratorArguments {
     /// Seed of the generator
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
+}
+
+/// An exponent of Zipf's law.
+fn exponent(text: &str) -> Result<f64, &'static str> {
+    const { assert!(EXPONENT_MAX == 10.0) };
+    let number = text.parse().ok().filter(|of| (0.0..=EXPONENT_MAX).contains(of));
+    number.ok_or("give a number from 0 to 10")
 }
 
 /// Arguments of `niclab analytics`.

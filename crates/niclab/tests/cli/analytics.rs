@@ -181,6 +181,27 @@ fn cluster(path: &Path) -> [(Started, TcpStream); 2] {
 }
 
 #[test]
+fn processes_with_other_options_are_refused_on_both_sides() {
+    let place = scratch();
+    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let hosts: Vec<String> = (0..2).map(free).collect();
+    fs::write(place.path().join("hosts"), hosts.join("\n")).unwrap();
+    let path = place.path().join("hosts").display().to_string();
+    let run = |process, length| {
+        let cluster = ["--hostfile", path.as_str(), "--process", process, "--input", "generator"];
+        Started::new(&[&cluster[..], &["--length-ms", length, "--slide-ms", "50"]].concat())
+    };
+    let both = [run("0", "100"), run("1", "200")].map(Started::end);
+    for ((code, out, err), wanted) in both.iter().zip([
+        "--length-ms: 100 here, 200 in process 1; start all processes alike\n",
+        "--length-ms: 200 here, 100 in process 0; start all processes alike\n",
+    ]) {
+        assert_eq!((*code, &**out), (Some(2), ""), "{err}");
+        assert!(err.ends_with(wanted) && !err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
 fn a_process_that_is_stopped_ends_the_others() {
     let place = scratch();
     let [(first, _lines), (second, _others)] = cluster(&place.path().join("hosts"));
@@ -248,6 +269,34 @@ fn in_a_terminal(directory: &Path, arguments: &str) -> Option<Ended> {
     command.args(["-qec", &call, "/dev/null"]).env("TERM", "xterm").current_dir(directory);
     let is_there = Command::new("script").arg("--version").output().is_ok();
     is_there.then(|| run(command))
+}
+
+#[test]
+fn tuples_before_a_wrong_line_are_counted() {
+    let place = scratch();
+    let lines: String = (0..3_000_u64)
+        .map(|at| format!("{{\"key\":1,\"time_ns\":{}}}\n", at * 1_000_000))
+        .collect();
+    fs::write(place.path().join("good.jsonl"), &lines).unwrap();
+    fs::write(place.path().join("bad.jsonl"), lines + "wrong\n").unwrap();
+    let good = analytics(place.path(), &[&["--input", "json:good.jsonl"], &SHORT[..]].concat());
+    let bad = analytics(place.path(), &[&["--input", "json:bad.jsonl"], &SHORT[..]].concat());
+    assert_eq!((bad.code, &bad.out), (Some(3), &good.out));
+    assert!(bad.err.contains("3,000 tuples, 0 late; 60 windows\n"), "{bad:?}");
+    assert!(bad.err.contains("line 3001: "), "{bad:?}");
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_file() {
+    let place = scratch();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let call = ["--input", "generator", "-o", "out.jsonl"];
+    let failed = analytics(place.path(), &[&call[..], &["--metrics", &port]].concat());
+    failed.with(9, &["metrics"]);
+    assert!(!place.path().join("out.jsonl").exists());
+    analytics(place.path(), &call).with(0, &[]);
+    analytics(place.path(), &call).with(4, &["out.jsonl cannot be written", "remove it"]);
 }
 
 #[test]
@@ -340,6 +389,12 @@ fn wrong_input_is_refused_with_a_remedy() {
     call(&["--hostfile", "hosts", "--process", "0"]).with(3, &["line 2: `b`: write HOST:PORT"]);
     call(&["--input", "json:bad.jsonl", "-o", "hosts"]).with(4, &["hosts cannot be written"]);
     call(&["--cores", "9999"]).with(3, &["9999"]);
+    call(&["--input", "generator", "--live"]).with(2, &["--live", "not a terminal"]);
+    call(&["--input", "generator", "--until-end"]).with(2, &["--until-end is for --input udp"]);
+    call(&["--input", "generator", "--zipf", "nan"]).with(2, &["give a number from 0 to 10"]);
+    call(&["--port", "tap:ana9"]).with(2, &["give --mode rss, steer or dma"]);
+    let card = ["--mode", "rss", "--port", "tap:ana9", "--address", "10.9.0.2/24"];
+    call(&[&card[..], &["--input", "udp:10.9.0.3"]].concat()).with(2, &["--address is 10.9.0.2"]);
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = format!("udp:{}", taken.local_addr().unwrap());
     call(&["--input", &address]).with(9, &["choose another address"]);

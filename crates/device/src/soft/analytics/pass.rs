@@ -305,8 +305,7 @@ impl StagedWorkers {
         while !is_done(self) {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
             if self.engine.engine.is_over() {
-                let ended = self.engine.engine.join();
-                return Err(ended.map_or_else(broken, |()| broken("the workers have ended")));
+                return Err(broken("the workers have ended"));
             }
             if self.engine.engine.status().restarts > 0 {
                 return Err(broken("a worker has died; its message is on standard error"));
@@ -342,8 +341,7 @@ impl StagedWorkers {
     /// # Errors
     /// [`DeviceError::Broken`] where it lost frames of its memory.
     pub(super) fn end_all(self) -> Result<u64, DeviceError> {
-        let StagedWorkers { card, cores, engine: GatedEngine { mut engine, .. }, observed, .. } =
-            self;
+        let StagedWorkers { card, cores, engine: GatedEngine { engine, .. }, observed, .. } = self;
         engine.stop();
         observed.gate.open();
         let ended = engine.join();
@@ -394,6 +392,18 @@ mod tests {
         staged.count_pane(false).unwrap();
         assert_eq!((staged.windows, staged.wrong), (2, 1));
         staged.end_all().unwrap();
+    }
+
+    #[test]
+    fn workers_that_have_ended_say_why() {
+        let workload = TupleWorkload { keys: 5, zipf: 1.0, payload_len: 0, batch: 45, seed: 3 };
+        let mode = TupleMode::Rss;
+        let of = Counting { mode, workload, workers: 1, duration_ns: 1, warmup_ns: 0 };
+        let mut staged = StagedWorkers::new(&of, (&[9_999], false)).unwrap();
+        let told = staged.count_pane(false).unwrap_err().to_string();
+        assert!(told.contains("the workers have ended"), "{told}");
+        let told = staged.end_all().unwrap_err().to_string();
+        assert!(told.contains("core 9999"), "{told}");
     }
 
     #[test]

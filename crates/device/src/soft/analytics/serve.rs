@@ -44,9 +44,18 @@ pub(in crate::soft) fn count(
         return Err(DeviceError::lacks(capability));
     }
     let mut staged = StagedWorkers::new(of, (&allowed[..count], is_pinned))?;
+    match observe(of, &mut staged) {
+        Ok(observed) => Ok((observed, staged.end_all()?)),
+        // The reason of workers that have ended says more.
+        Err(error) => Err(staged.end_all().err().unwrap_or(error)),
+    }
+}
+
+/// Measures pane by pane.
+fn observe(of: &Counting, staged: &mut StagedWorkers) -> Result<AnalyticsObservation, DeviceError> {
     repeat(of.warmup_ns, WARM_PANES, || staged.count_pane(false))?;
     let taking_ns = |staged: &StagedWorkers| staged.observed.working.of(WorkStep::HandOver).0;
-    let before_ns = taking_ns(&staged);
+    let before_ns = taking_ns(staged);
     let made_before = staged.made();
     let measured = repeat(of.duration_ns, PANES_MIN, || staged.count_pane(false))?;
     let tuples = TUPLES * PASSES;
@@ -58,7 +67,7 @@ pub(in crate::soft) fn count(
         receiving_ns: std::array::from_fn(|step| {
             measured.iter().map(|pane| pane.receiving_ns[step]).sum()
         }),
-        taking_ns: taking_ns(&staged) - before_ns,
+        taking_ns: taking_ns(staged) - before_ns,
         received_ns,
         counted_ns: worked_ns.iter().sum::<u64>() - received_ns,
     };
@@ -67,7 +76,7 @@ pub(in crate::soft) fn count(
     let mut results_ns: Vec<u64> = ended.iter().filter_map(|pane| pane.result_ns).collect();
     results_ns.sort_unstable();
     let busiest = |pane: &PaneTimes| pane.cores_ns.iter().copied().max().unwrap_or(0);
-    let observed = AnalyticsObservation {
+    Ok(AnalyticsObservation {
         tuples,
         frames,
         windows: staged.windows,
@@ -77,8 +86,7 @@ pub(in crate::soft) fn count(
         steps,
         card_ns: median(measured.iter().map(|pane| pane.card_ns).collect()) as f64 / tuples as f64,
         results_ns,
-    };
-    Ok((observed, staged.end_all()?))
+    })
 }
 
 /// Refuses numbers out of their ranges.

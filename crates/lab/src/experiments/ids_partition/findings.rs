@@ -1,5 +1,7 @@
 //! The findings of the experiment `ids-partition`.
 
+use std::cmp::Reverse;
+
 use niclab_result::Finding;
 
 use super::analysis::{
@@ -24,7 +26,9 @@ const MEMORY_WORDS: Comparative = ["as much memory as", "more memory than", "les
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        let all = on_most_cores(results, device);
+        let mut all = on_most_cores(results, device);
+        // The first finding is the headline: most rules need a division most.
+        all.sort_by_key(|cell| Reverse(cell.number("rules").unwrap_or(0.0) as u64));
         let pairs = all.into_iter().filter_map(|cell| compared(results, cell));
         for (cell, copies) in pairs.clone() {
             findings.extend(gain(results, cell, copies));

@@ -130,6 +130,8 @@ fn partitions_are_faster_where_a_packet_meets_fewer_rules() {
     let measured = measured(&mut Detector::new(), &[]);
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
+    let first = &summary.findings[0].id;
+    assert!(first.contains("-5000-"), "{first}: most rules first");
     // 500 ns and 500 ns for the rules, or half of these, by two cores.
     let (words, value) = finding(&measured, "servers-5000-gain").unwrap();
     assert!(near(value, 100.0 / 3.0), "{value}");
