@@ -44,7 +44,7 @@
 //! | 0 | the end is acknowledged |
 //! | 1 | refused: there are too many sources |
 //! | 2 | a gap: tuples behind `cumulative` were not kept, and have to come again |
-//! | 3 | with bit 1: refused because the card steers by key, and the source has keys of other cores |
+//! | 3 | with bit 1: the card steers by key, and the source has keys of several cores |
 
 use std::fmt;
 

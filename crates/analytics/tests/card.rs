@@ -356,7 +356,7 @@ fn a_card_that_steers_by_key_gives_exact_windows() {
 }
 
 #[test]
-fn a_source_with_keys_of_several_cores_is_told_so() {
+fn a_source_with_keys_of_several_cores_is_refused_with_the_reason() {
     let mut stack = Stack::new(Mode::Steer, (2, 2), 1, 0);
     let mut sender = Sender::new(SenderOptions { batch: 1, ..SenderOptions::new(1) });
     let (mut bytes, mut now_ns, mut key) = (Vec::new(), 0, 0);
@@ -385,7 +385,7 @@ fn a_source_with_keys_of_several_cores_is_told_so() {
 }
 
 #[test]
-fn a_used_id_is_told_by_a_card_that_writes_into_rings() {
+fn a_used_id_is_reported_by_a_card_that_writes_into_rings() {
     let mut stack = Stack::new(Mode::Dma, (1, 1), 1, 0);
     let mut senders = [0, 1].map(|_| Sender::new(SenderOptions::new(7)));
     let mut bytes = Vec::new();

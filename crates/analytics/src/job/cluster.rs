@@ -120,8 +120,8 @@ pub fn is_of_a_lost_connection(message: &str) -> bool {
     LOST.iter().any(|start| message.starts_with(start))
 }
 
-/// The builders of all local workers, connected to those of the other processes, which have to have
-/// the same `shared` options. The guard is kept as long as they are. It gives up once `stop` is set.
+/// The builders of all local workers, connected to those of the other processes, which need the
+/// same `shared` options. The guard is kept as long as they are. It gives up once `stop` is set.
 pub fn connect(
     options: &ClusterOptions,
     threads: usize,

@@ -78,7 +78,8 @@ pub enum AnalyticsFailure {
     },
     /// The other end does not acknowledge anything.
     #[error(
-        "{to}: no acknowledgement for {silent_s} s; start niclab analytics there, and see that its address and port are these"
+        "{to}: no acknowledgement for {silent_s} s; start niclab analytics there, and see that its \
+         address and port are these"
     )]
     NoAnswer {
         /// The address.
@@ -127,7 +128,8 @@ impl AnalyticsFailure {
         match self {
             Of::Engine(
                 EngineError::Workers(_)
-                | EngineError::Cluster(ClusterError::Process { .. } | ClusterError::Different { .. }),
+                | EngineError::Cluster(ClusterError::Process { .. })
+                | EngineError::Cluster(ClusterError::Different { .. }),
             )
             | Of::Window(_)
             | Of::Card(CardSetupError::Workers(_))

@@ -1,4 +1,4 @@
-//! What a user should know while tuples over UDP are counted: each is said once.
+//! What a user should know while tuples over UDP are counted: each is shown once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::rules::counted;
 
 /// How often the counters are read.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long sources are waited for before this is said.
+/// How long sources are waited for before this is shown.
 const WAITING: Duration = Duration::from_secs(5);
 
 /// The thread that says them; it ends when this goes.
@@ -22,9 +22,9 @@ pub struct Notices {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What has been said.
+/// What has been shown.
 #[derive(Default)]
-struct Said {
+struct Shown {
     late: bool,
     foreign: bool,
     waiting: bool,
@@ -36,9 +36,9 @@ impl Notices {
         let is_over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_over);
         let run = move || {
-            let (mut said, started) = (Said::default(), Instant::now());
+            let (mut shown, started) = (Shown::default(), Instant::now());
             while !seen.load(Ordering::Relaxed) {
-                for line in said.next(&counters, awaited, started.elapsed()) {
+                for line in shown.next(&counters, awaited, started.elapsed()) {
                     say(&format!("analytics: {line}"));
                 }
                 thread::park_timeout(LOOK);
@@ -60,7 +60,7 @@ impl Drop for Notices {
     }
 }
 
-impl Said {
+impl Shown {
     /// The lines that are due.
     fn next(
         &mut self,
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn late_tuples_foreign_sources_and_missing_ones_are_told_once() {
-        let (counters, mut said) = (InputCounters::default(), Said::default());
+        let (counters, mut shown) = (InputCounters::default(), Shown::default());
         let mut next = |counters: &InputCounters, s| {
-            said.next(counters, 2, Duration::from_secs(s)).collect::<Vec<_>>()
+            shown.next(counters, 2, Duration::from_secs(s)).collect::<Vec<_>>()
         };
         assert!(next(&counters, 9).is_empty(), "no source has come");
         let mut snapshot = InputSnapshot { seen_sources: 1, ..InputSnapshot::default() };

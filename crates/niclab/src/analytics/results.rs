@@ -65,8 +65,8 @@ pub struct ResultLines {
 }
 
 impl ResultLines {
-    /// Lines to a file, or to standard output; nowhere if a live view has that. The file goes again
-    /// with the second part, unless that is told to keep it.
+    /// Lines to a file, or to standard output; nowhere if a live view has that. The second part
+    /// removes the file unless [`UnusedFile::keep`] was called.
     pub fn open(
         path: Option<&Path>,
         is_live: bool,
