@@ -22,11 +22,12 @@ pub struct DetectionDocument {
     pub program: String,
     /// The port that packets came by.
     pub port: String,
-    /// From the first packet that could come to the end, seconds.
+    /// Time in which packets were taken: from when the engines were ready to the end, seconds.
     pub seconds: f64,
-    /// Packets that came since the engines were ready.
+    /// Packets that came in this time, and that the card took. Each is counted at every engine that
+    /// it was for.
     pub packets: u64,
-    /// Packets that came, and that the card had no room for.
+    /// Packets that came in this time, and that the card had no room for.
     pub packets_missed: u64,
     /// Each engine.
     pub engines: Vec<DetectionEngine>,
@@ -47,8 +48,9 @@ pub struct DetectionEngine {
     pub packets: u64,
     /// Packets for it that the card dropped, because the engine was not there or too slow.
     pub packets_dropped: u64,
-    /// Packets that the card gave it and that it did not inspect, because it was too slow or died;
-    /// `None` if the engine did not say how many it inspected.
+    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine counts
+    /// every 3 s: what it inspected after that and before it died is in this number, too. `None` if
+    /// it did not say how many it inspected.
     pub packets_missed: Option<u64>,
     /// Its alerts that count.
     pub alerts: u64,
@@ -105,6 +107,7 @@ impl DetectionDocument {
         let lost = match (lost, is_known) {
             (0, true) => "No packet was lost.".to_owned(),
             (0, false) => "Not all engines reported how many packets they inspected.".to_owned(),
+            (1, _) => "1 was lost on its way, so alerts may be missing.".to_owned(),
             (lost, _) => format!("{lost} were lost on their way, so alerts may be missing."),
         };
         format!(
@@ -114,5 +117,51 @@ impl DetectionDocument {
             counted(alerts, "alert"),
             counted(self.engines.len() as u64, "engine"),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(packets_missed: &[Option<u64>]) -> DetectionDocument {
+        let engine = |packets_missed: &Option<u64>| DetectionEngine {
+            cpu: 1,
+            packets: 10,
+            packets_dropped: 0,
+            packets_missed: *packets_missed,
+            alerts: 1,
+            other_events: 0,
+            double_events: 0,
+            damaged_events: 0,
+            deaths: 0,
+            cpu_seconds: 0.5,
+            resident_bytes: 1,
+        };
+        DetectionDocument {
+            schema: DETECTION_SCHEMA,
+            program: "niclab".to_owned(),
+            port: "packet:va".to_owned(),
+            seconds: 4.0,
+            packets: 10,
+            packets_missed: 0,
+            engines: packets_missed.iter().map(engine).collect(),
+            alerts: vec![RuleAlerts { gid: 1, sid: 1, alerts: 1 }],
+            late_events: 0,
+            reloads: 0,
+        }
+    }
+
+    #[test]
+    fn the_lead_says_how_many_packets_were_lost() {
+        for (missed, lost) in [
+            (Some(0), "No packet was lost."),
+            (Some(1), "1 was lost on its way, so alerts may be missing."),
+            (Some(2), "2 were lost on their way, so alerts may be missing."),
+            (None, "Not all engines reported how many packets they inspected."),
+        ] {
+            let lead = document(&[missed]).lead();
+            assert_eq!(lead, format!("10 packets in 4.0 s, 1 alert by 1 engine. {lost}"));
+        }
     }
 }
