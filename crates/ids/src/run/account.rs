@@ -28,9 +28,9 @@ impl Account {
         self.missed + given.saturating_sub(self.before).saturating_sub(inspected)
     }
 
-    /// Whether all packets of this life were inspected, if so many were.
-    pub(super) fn is_settled(&self, given: u64, inspected: u64) -> bool {
-        self.missed(given, inspected) == self.missed
+    /// Whether the engine has counted all packets of this life, if it has counted so many.
+    pub(super) fn is_settled(&self, given: u64, counted: u64) -> bool {
+        self.missed(given, counted) == self.missed
     }
 }
 

@@ -92,11 +92,20 @@ pub(super) struct Engine {
     /// What those before have used, and this one at the last look.
     used: Usage,
     uses: Usage,
-    /// Packets that this one has inspected, as it said, and when it was asked.
-    inspected: Option<u64>,
+    /// Packets of this one, as it said, and when it was asked.
+    packets: Option<EnginePackets>,
     asked: Instant,
-    asking: Option<JoinHandle<Option<u64>>>,
+    asking: Option<JoinHandle<Option<EnginePackets>>>,
     has_read_all: bool,
+}
+
+/// Packets of an engine since it was started.
+#[derive(Clone, Copy, Default)]
+struct EnginePackets {
+    /// Those that it has inspected.
+    inspected: u64,
+    /// Those that the kernel dropped, because it had no room for them.
+    dropped: u64,
 }
 
 enum EngineState {
@@ -146,7 +155,7 @@ impl Engine {
             deaths: 0,
             used: Usage::default(),
             uses: Usage::default(),
-            inspected: None,
+            packets: None,
             asked: Instant::now(),
             asking: None,
             has_read_all: false,
@@ -326,7 +335,7 @@ impl Engine {
     /// Asks it now and then how many packets it has inspected.
     fn look_at_packets(&mut self) {
         if let Some(asking) = self.asking.take_if(|asking| asking.is_finished()) {
-            self.inspected = asking.join().ok().flatten().or(self.inspected);
+            self.packets = asking.join().ok().flatten().or(self.packets);
         }
         if self.is_ready() && self.asking.is_none() && self.asked.elapsed() >= ASK {
             let directory = self.settings.directory.clone();
@@ -335,21 +344,32 @@ impl Engine {
         }
     }
 
-    /// Packets that it has inspected since it was started, as far as it has said.
+    /// Packets that it has inspected since it was started, as far as it has said. One that was
+    /// started again has inspected none before it says so.
     pub(super) fn inspected(&self) -> Option<u64> {
-        let own = self.settings.pipe.as_ref().map_or(0, Pipe::own_frames);
-        self.inspected.map(|count| count.saturating_sub(own))
+        Some(self.without_own(self.packets?.inspected))
     }
 
-    /// The same for one that died, of which nothing will be known any more.
+    /// The same, and those that the kernel dropped because the engine was too slow.
+    pub(super) fn counted(&self) -> Option<u64> {
+        let EnginePackets { inspected, dropped } = self.packets?;
+        Some(self.without_own(inspected + dropped))
+    }
+
+    /// A count of packets without niclab's own frames.
+    fn without_own(&self, count: u64) -> u64 {
+        count.saturating_sub(self.settings.pipe.as_ref().map_or(0, Pipe::own_frames))
+    }
+
+    /// What one that died has inspected. Nothing more will be known of it.
     pub(super) fn take_inspected(&mut self) -> Option<u64> {
         let inspected = self.inspected();
-        (self.inspected, self.asking) = (None, None);
+        (self.packets, self.asking) = (Some(EnginePackets::default()), None);
         inspected
     }
 
-    /// The same at the end of a run in which it was given so many packets: all of them, if it has
-    /// read its pipe to the end.
+    /// What it has inspected at the end of a run in which it was given so many packets: all of
+    /// them, if it has read its pipe to the end.
     pub(super) fn inspected_at_end(&self, given: u64) -> Option<u64> {
         if self.has_read_all { Some(given) } else { self.inspected() }
     }
@@ -426,9 +446,12 @@ fn read_all(engine: usize, stdout: ChildStdout, to: &SyncSender<Output>) {
     }
 }
 
-/// Packets that an engine has inspected since it was started.
-fn packets(directory: &Path) -> Option<u64> {
-    ask(directory, "dump-counters", ANSWER).ok()?.pointer("/decoder/pkts")?.as_u64()
+/// Asks an engine for its packets. It has counted them up to 3 s before.
+fn packets(directory: &Path) -> Option<EnginePackets> {
+    let counters = ask(directory, "dump-counters", ANSWER).ok()?;
+    let count = |path| counters.pointer(path)?.as_u64();
+    let dropped = count("/capture/kernel_drops").unwrap_or(0);
+    Some(EnginePackets { inspected: count("/decoder/pkts")?, dropped })
 }
 
 /// Refuses rules that an engine has not taken.

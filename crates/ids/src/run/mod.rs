@@ -1,6 +1,6 @@
 //! An intrusion detection at work: a card between a port and a Suricata for each part of the rules.
 //!
-//! The card gives each engine its packets ([`SteeringTables`](crate::SteeringTables)): by a TAP
+//! The card takes packets while the engines are ready (`gate`). It gives each engine its packets ([`SteeringTables`](crate::SteeringTables)): by a TAP
 //! interface, or by a pipe that the card waits for (`pipe`), if they come from a trace. Engines
 //! are started (`start`) with the user's configuration (`settings`), each on a CPU (`child`),
 //! watched and started again (`engine`), and asked by their sockets (`command_socket`). Their
@@ -18,6 +18,7 @@ mod command_socket;
 mod engine;
 mod error;
 mod eve;
+mod gate;
 mod merge;
 mod pipe;
 mod reload;
@@ -37,11 +38,11 @@ use niclab_card::{Card, CardResult, PortName};
 use account::Account;
 use engine::{END, Engine, EngineChange, Output};
 use eve::EveFile;
+use gate::Gate;
 use merge::Merge;
 use pipe::Pipe;
 use reload::Reload;
 use setup::Setup;
-use start::program;
 
 pub use error::{EngineError, RunError};
 pub use eve::EVE;
@@ -53,7 +54,8 @@ const EVENTS_MAX: usize = 8_192;
 /// How often card and engines are looked after.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long engines may take to inspect what they have when a run ends.
+/// How long engines may take to inspect what they have when a run ends, and to count it, which they
+/// do every 3 s.
 const FINISH: Duration = Duration::from_secs(10);
 
 /// How long engines may take to end if nobody wants to wait for them.
@@ -118,8 +120,9 @@ pub struct EngineResult {
     pub packets: u64,
     /// Packets for it that the card dropped, because it was not there or too slow.
     pub packets_dropped: u64,
-    /// Packets that the card gave it and that it did not inspect, because it was too slow or died;
-    /// `None` if the engine did not say how many it inspected.
+    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine counts
+    /// every 3 s: what it inspected after that and before it died is in this number, too. `None` if
+    /// it did not say how many it inspected.
     pub packets_missed: Option<u64>,
     /// Its events.
     pub events: EventCounters,
@@ -134,9 +137,10 @@ pub struct EngineResult {
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// Packets that came since the engines were ready.
+    /// Packets that the card took, from when the engines were ready to the call of
+    /// [`IdsRun::shut_down`].
     pub packets: u64,
-    /// Packets that came since then, and that the card had no room for.
+    /// Packets that came in this time, and that the card had no room for.
     pub packets_missed: u64,
     /// Each engine.
     pub engines: Vec<EngineResult>,
@@ -159,8 +163,8 @@ pub struct IdsRun {
     output: Receiver<Output>,
     merge: Merge,
     eve: EveFile,
-    /// Packets that came and that were missed before the engines were ready.
-    before: (u64, u64),
+    /// What packets pass while the engines take them.
+    gate: Gate,
     accounts: Vec<Account>,
     reload: Option<Reload>,
     /// How long the engines took to load the rules that hold.
@@ -282,8 +286,7 @@ impl IdsRun {
     /// Packets that came so far, and alerts that count.
     pub fn progress(&self) -> (u64, u64) {
         let counters = self.card.as_ref().map(Card::counters);
-        let packets =
-            counters.and_then(|counters| Some(counters.ports.first()?.rx_frames - self.before.0));
+        let packets = counters.and_then(|counters| Some(counters.ports.first()?.rx_frames));
         let alerts = self.merge.counters().iter().map(|of| of.alerts).sum();
         (packets.unwrap_or(0), alerts)
     }
@@ -299,14 +302,15 @@ impl IdsRun {
         self.engines.iter().map(Engine::pid).collect()
     }
 
-    /// Ends the card and then the engines, which inspect what they have. If `is_stopped` says so,
-    /// slow ones are not waited for.
+    /// Ends the card and then the engines. Those of an interface inspect and count what they have
+    /// before, for some seconds at most. If `is_stopped` says so, slow ones are not waited for
+    /// after that.
     ///
     /// # Errors
     /// [`RunError::File`] if not all events could be written.
     pub fn shut_down(mut self, is_stopped: &dyn Fn() -> bool) -> Result<RunResult, RunError> {
         if self.pipes.is_empty() {
-            self.let_engines_finish(is_stopped);
+            self.let_engines_finish();
         }
         let card = self.shut_down_card(is_stopped);
         self.shut_down_engines(is_stopped);
@@ -330,8 +334,8 @@ impl IdsRun {
             });
         }
         let result = RunResult {
-            packets: ports.first().map_or(0, |port| port.rx_frames - self.before.0),
-            packets_missed: ports.first().map_or(0, |port| port.rx_missed - self.before.1),
+            packets: ports.first().map_or(0, |port| port.rx_frames),
+            packets_missed: ports.first().map_or(0, |port| port.rx_missed),
             engines,
             alerts: self.merge.alerts().clone(),
             late: self.merge.late(),
@@ -342,23 +346,22 @@ impl IdsRun {
         Ok(result)
     }
 
-    /// Gives the engines no more packets, and waits until they have inspected those that they have.
-    fn let_engines_finish(&mut self, is_stopped: &dyn Fn() -> bool) {
-        let none = program().ok();
-        if let Some(card) = &mut self.card {
-            let _ = card.set_program(none);
-        }
-        self.turn(LOOK);
-        let (given, until) = (self.given(), Instant::now() + FINISH);
-        let is_done = |run: &IdsRun, engine: usize| {
-            let inspected = run.engines[engine].inspected();
-            inspected.is_none_or(|count| run.accounts[engine].is_settled(given[engine], count))
-        };
-        while Instant::now() < until
-            && !is_stopped()
-            && !(0..self.engines.len()).all(|engine| is_done(self, engine))
-        {
+    /// Gives the engines no more packets, and waits until they have inspected and counted those that
+    /// they have.
+    fn let_engines_finish(&mut self) {
+        self.gate.close();
+        let until = Instant::now() + FINISH;
+        loop {
+            // The cores of the card give what they have taken.
             self.turn(LOOK);
+            let is_settled = |(engine, given): (usize, u64)| {
+                let (of, account) = (&self.engines[engine], &self.accounts[engine]);
+                !of.is_ready() || of.counted().is_some_and(|count| account.is_settled(given, count))
+            };
+            let are_settled = self.given().into_iter().enumerate().all(is_settled);
+            if are_settled || Instant::now() >= until {
+                return;
+            }
         }
     }
 

@@ -21,6 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, write};
 use rustix::pipe::fcntl_setpipe_size;
 
+use super::gate::Gate;
+
 /// How long the card waits for an engine before it looks whether the run is over.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -48,8 +50,8 @@ fn now_ns() -> u64 {
 /// A port of the card of a run.
 #[derive(Clone, Debug)]
 pub(super) enum RunPort {
-    /// A port as others have it.
-    Named(PortName),
+    /// A port as others have it, behind a gate.
+    Named(PortName, Gate),
     /// A TAP interface of this name, for an engine alone.
     Tap(String),
     /// The way to an engine.
@@ -134,7 +136,7 @@ fn lock(end: &Mutex<Option<OwnedFd>>) -> MutexGuard<'_, Option<OwnedFd>> {
 impl fmt::Display for RunPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunPort::Named(name) => name.fmt(f),
+            RunPort::Named(name, _) => name.fmt(f),
             RunPort::Tap(name) => write!(f, "tap:{name}"),
             RunPort::Pipe(pipe) => write!(f, "engine:{}", pipe.engine),
         }
@@ -144,7 +146,7 @@ impl fmt::Display for RunPort {
 impl PortSource for RunPort {
     fn queue_pair_frames(&self) -> usize {
         match self {
-            RunPort::Named(name) => name.queue_pair_frames(),
+            RunPort::Named(name, _) => name.queue_pair_frames(),
             RunPort::Tap(_) => tap::FRAMES,
             RunPort::Pipe(_) => 0,
         }
@@ -152,7 +154,10 @@ impl PortSource for RunPort {
 
     fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
         let pipe = match self {
-            RunPort::Named(name) => return name.open(count, region),
+            RunPort::Named(name, gate) => {
+                let queue_pairs = name.open(count, region)?.into_iter();
+                return Ok(queue_pairs.map(|of| gate.guard(of)).collect());
+            }
             RunPort::Tap(name) => {
                 let queue_pairs = tap::open_for_sockets(name, count, region)?.into_iter();
                 return Ok(queue_pairs.map(|of| Box::new(of) as Box<dyn QueuePair>).collect());
@@ -173,7 +178,7 @@ impl PortSource for RunPort {
 
     fn can_reopen(&self) -> bool {
         match self {
-            RunPort::Named(name) => name.can_reopen(),
+            RunPort::Named(name, _) => name.can_reopen(),
             RunPort::Tap(_) | RunPort::Pipe(_) => true,
         }
     }

@@ -13,6 +13,7 @@ use super::account::Account;
 use super::engine::{Engine, EngineChange, EngineSettings, Output};
 use super::error::RunError;
 use super::eve::{EVE, EveFile};
+use super::gate::Gate;
 use super::merge::Merge;
 use super::pipe::{Pipe, RunPort};
 use super::settings::{self, CONFIG, Input, SOCKET};
@@ -33,17 +34,12 @@ fn of_program(error: &dyn std::fmt::Display) -> RunError {
 /// The card's program with the tables of a partition.
 pub(super) fn pipeline(partition: &Partition) -> Result<Pipeline, RunError> {
     let tables = SteeringTables::of(partition).map_err(RunError::Steering)?;
-    let mut pipeline = program()?;
+    let program = Program::read(STEERING_PROGRAM).map_err(|error| of_program(&error))?;
+    let mut pipeline = Pipeline::new(program).map_err(|error| of_program(&error))?;
     let text = serde_json::to_string(&tables).map_err(|error| of_program(&error))?;
     let commands = read_tables(pipeline.program(), &text).map_err(|error| of_program(&error))?;
     pipeline.tell(&commands, 0).map_err(|error| of_program(&error))?;
     Ok(pipeline)
-}
-
-/// The card's program without tables: it drops all.
-pub(super) fn program() -> Result<Pipeline, RunError> {
-    let program = Program::read(STEERING_PROGRAM).map_err(|error| of_program(&error))?;
-    Pipeline::new(program).map_err(|error| of_program(&error))
 }
 
 /// Makes the directory of each engine, with its configuration.
@@ -93,7 +89,7 @@ impl IdsRun {
             card: None,
             pipes,
             engines: Vec::new(),
-            before: (0, 0),
+            gate: Gate::default(),
             accounts: vec![Account::default(); engines],
             output,
             merge,
@@ -107,19 +103,16 @@ impl IdsRun {
             events: Vec::new(),
         };
         run.write_rules(|core| run.setup.text(core, None))?;
+        let mut whole = Some(whole);
         if !is_trace {
             // The interfaces come with the card.
-            run.card = Some(run.start_card(&inputs, program()?)?);
+            run.card = whole.take().map(|whole| run.start_card(&inputs, whole)).transpose()?;
         }
         run.start_engines(inputs.clone(), &to)?;
         run.wait_for_engines(is_stopped)?;
-        match &mut run.card {
-            Some(card) => {
-                let ports = card.counters().ports;
-                run.before = ports.first().map_or((0, 0), |port| (port.rx_frames, port.rx_missed));
-                card.set_program(Some(whole)).map_err(|error| of_program(&error))?;
-            }
-            None => run.card = Some(run.start_card(&inputs, whole)?),
+        run.gate.open();
+        if let Some(whole) = whole {
+            run.card = Some(run.start_card(&inputs, whole)?);
         }
         Ok(run)
     }
@@ -151,7 +144,7 @@ impl IdsRun {
             Input::Tap(name) => RunPort::Tap(name.clone()),
             Input::Pipe => RunPort::Pipe(self.pipes[number].clone()),
         };
-        let ports = std::iter::once(RunPort::Named(self.config.port.clone()))
+        let ports = std::iter::once(RunPort::Named(self.config.port.clone(), self.gate.clone()))
             .chain(inputs.iter().enumerate().map(engine))
             .collect();
         let cores = self.config.card_cores.clone();

@@ -1,5 +1,6 @@
 //! `niclab ids run`: an intrusion detection at work.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::failure::Failure;
 use crate::nic::{say_hidden, warn_of_down_ports};
 use crate::output::{json, one_line, say, stdout};
 use crate::readiness::Readiness;
+use crate::rules::counted;
 use crate::run::stop_flag;
 use crate::tables::{self, Grid};
 
@@ -57,6 +59,7 @@ pub fn run(arguments: &IdsRunArguments) -> Result<(), Failure> {
         "engines are ready on CPU {engines}; reload rules by `kill -HUP {}`",
         std::process::id()
     ));
+    say_shared(&config.engine_cpus);
     let mut running = Running { run, arguments, reloads: 0, since: Instant::now() };
     let time = arguments.seconds.map(Duration::from_secs);
     let until = time.and_then(|time| Instant::now().checked_add(time));
@@ -66,6 +69,10 @@ pub fn run(arguments: &IdsRunArguments) -> Result<(), Failure> {
     drop(readiness);
     let Running { run, reloads, since, .. } = running;
     let time = since.elapsed();
+    if !matches!(arguments.port, PortName::Pcap(_)) {
+        say("no more packets are taken; the engines count those that they inspected, which takes \
+             some seconds (Ctrl-C again: end without a result)");
+    }
     let result = run.shut_down(&is_stopped).map_err(refused)?;
     let document = document(arguments, &config, &result, (reloads, time));
     document.write(path)?;
@@ -123,6 +130,18 @@ fn config(arguments: &IdsRunArguments) -> Result<RunConfig, Failure> {
         config,
         directory: arguments.output.clone(),
     })
+}
+
+/// Says that engines have no CPU of their own, if so.
+fn say_shared(engine_cpus: &[u32]) {
+    let cpus: BTreeSet<u32> = engine_cpus.iter().copied().collect();
+    if cpus.len() < engine_cpus.len() {
+        say(&format!(
+            "{} engines share {}: more engines than CPUs do not inspect more packets",
+            engine_cpus.len(),
+            counted(cpus.len() as u64, "CPU", "CPUs"),
+        ));
+    }
 }
 
 /// Writes the rules of each core and the page.

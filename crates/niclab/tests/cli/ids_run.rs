@@ -45,10 +45,14 @@ pub fn trace(path: &Path, count: u16, gap_us: u64) {
     let format = Format::Pcap(Endian::Little, Resolution::Micro);
     let mut writer = Writer::new(fs::File::create(path).unwrap(), format).unwrap();
     for number in 0..count {
+        // No source port is that of a rule or of a tunnel: a datagram is for one engine.
         let [src, dst] = ["192.168.1.2", "203.0.113.9"].map(|address| address.parse().unwrap());
         let ip = ipv4::Repr { src, dst, ttl: 64, ..Default::default() };
-        let header =
-            udp::Repr { src_port: 1 + number, dst_port: 5001 + number % 2, ..Default::default() };
+        let header = udp::Repr {
+            src_port: 10_000 + number % 50_000,
+            dst_port: 5001 + number % 2,
+            ..Default::default()
+        };
         let payload = Layer::Payload(b"EVIL".to_vec());
         let data =
             build(&[ethernet::Repr::default().into(), ip.into(), header.into(), payload]).unwrap();
@@ -104,6 +108,8 @@ fn the_alerts_of_a_trace_come_to_one_file() {
     assert_eq!(document["packets"], 100);
     let engines = document["engines"].as_array().unwrap();
     assert_eq!(engines.len(), 2);
+    let is_shared = engines[0]["cpu"] == engines[1]["cpu"];
+    assert_eq!(ended.err.contains("2 engines share 1 CPU: "), is_shared, "{ended:?}");
     for (engine, alerts) in engines.iter().zip(document["alerts"].as_array().unwrap()) {
         assert_eq!((&engine["packets"], &engine["alerts"]), (&50.into(), &50.into()));
         assert_eq!(alerts["alerts"], 50);
@@ -111,6 +117,24 @@ fn the_alerts_of_a_trace_come_to_one_file() {
     let events = fs::read_to_string(place.path().join("out/eve.json")).unwrap();
     assert_eq!(events.lines().count(), 100);
     assert!(!place.path().join("out/engine-0/command.sock").exists());
+}
+
+#[test]
+fn a_machine_without_suricata_is_told_how_to_install_it() {
+    let place = scratch();
+    fs::write(place.path().join("local.rules"), RULES).unwrap();
+    fs::write(place.path().join("suricata.yaml"), CONFIG).unwrap();
+    let mut command =
+        niclab(&["ids", "run", "--rules", "local.rules", "--config", "suricata.yaml"]);
+    command.args(["--cores", "2", "--port", "pcap:in=in.pcap,speed=max", "-o", "out"]);
+    command.current_dir(place.path()).env("PATH", place.path());
+    let ended = run(command);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    for part in ["apt install suricata;", "Debian 12", "apt install -t bookworm-backports suricata"]
+    {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+    assert!(!place.path().join("out").exists());
 }
 
 #[test]
@@ -155,10 +179,9 @@ fn a_run_that_cannot_start_leaves_nothing() {
     }
 }
 
-/// Has a run on an interface, and one that is killed.
-const LIVE: &str = r#"
+/// Begins a script with two interfaces that are joined: frames that leave by one come by the other.
+const INTERFACES: &str = r#"
 set -e
-niclab() { "$NICLAB" "$@"; }
 started() {
     for _ in $(seq 600); do
         if grep -q "engines are ready" "$1"; then return; fi
@@ -167,6 +190,14 @@ started() {
     done
     cat "$1"; exit 1
 }
+ip link add va type veth peer name vb
+for end in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$end/disable_ipv6; done
+ip link set va up; ip link set vb up
+"#;
+
+/// Has a run on an interface, and one that is killed.
+const LIVE: &str = r#"
+niclab() { "$NICLAB" "$@"; }
 said() {
     for _ in $(seq 600); do
         if grep -q "$2" "$1"; then return; fi
@@ -175,9 +206,6 @@ said() {
     cat "$1"; exit 1
 }
 send() { niclab nic --port pcap:in=in.pcap,speed=1 --port packet:vb --seconds 1 >sent; }
-ip link add va type veth peer name vb
-for end in va vb; do echo 1 >/proc/sys/net/ipv6/conf/$end/disable_ipv6; done
-ip link set va up; ip link set vb up
 arguments="--rules local.rules --config suricata.yaml --cores 2 --port xdp:va --suricata ./suricata"
 "$NICLAB" ids run $arguments -o one --json >one.json 2>one.err & run=$!
 started one.err $run
@@ -235,7 +263,7 @@ fn an_interface_is_watched_and_nothing_is_left() {
     }
     let Some(place) = place(test, 200, 1_000) else { return };
     let _cores = cores();
-    let ended = script(LIVE, place.path());
+    let ended = script(&format!("{INTERFACES}{LIVE}"), place.path());
     let said = format!("{}{}", ended.out, ended.err);
     assert_in_order(
         &said,
@@ -254,6 +282,71 @@ fn an_interface_is_watched_and_nothing_is_left() {
         ],
     );
     assert!(!said.contains("is left") && !said.contains("inet6"), "{said}");
+}
+
+/// Ends runs while or just after packets came.
+const ENDED: &str = r#"
+from="pcap:in=in.pcap,speed=1"
+send() { "$NICLAB" nic --port $from --port packet:vb --seconds 2 >sent; }
+arguments="--rules local.rules --config suricata.yaml --cores 2 --port packet:va --suricata ./suricata"
+"$NICLAB" ids run $arguments -o at-once --json >at-once.json 2>err & run=$!
+started err $run
+send
+kill -INT $run
+wait $run
+"$NICLAB" ids run $arguments -o killed --json >killed.json 2>err & run=$!
+started err $run
+send
+kill -9 $(pgrep -o -P $run)
+sleep 0.3
+send
+kill -INT $run
+wait $run
+"$NICLAB" nic --port $from --port packet:vb >sent & sender=$!
+"$NICLAB" ids run $arguments -o under-load --seconds 3 --json >under-load.json 2>err
+kill -INT $sender
+wait $sender
+"#;
+
+#[test]
+fn packets_of_an_interface_add_up_when_a_run_ends() {
+    let test = "packets_of_an_interface_add_up_when_a_run_ends";
+    if let Some(reason) = missing(&["unshare", "ip", "pgrep"]) {
+        println!("SKIP {test}: {reason}");
+        return;
+    }
+    let Some(place) = place(test, 60_000, 1_000) else { return };
+    let _cores = cores();
+    let ended = script(&format!("{INTERFACES}{ENDED}"), place.path());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let [at_once, killed, under_load] = ["at-once", "killed", "under-load"].map(|name| {
+        let text = fs::read_to_string(place.path().join(format!("{name}.json"))).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let engines = result["engines"].as_array().unwrap();
+        let sum = |field: &str| -> u64 {
+            engines.iter().map(|engine| engine[field].as_u64().expect(field)).sum()
+        };
+        // Every packet has an alert, and is for one engine.
+        assert_eq!(result["packets"], sum("packets") + sum("packets_dropped"), "{name}: {text}");
+        assert_eq!(result["packets_missed"], 0, "{name}: {text}");
+        let inspected = sum("packets") - sum("packets_missed");
+        if name == "killed" {
+            // What the killed engine had inspected and not counted is missed, too.
+            assert!(sum("alerts") >= inspected, "{name}: {text}");
+        } else {
+            assert_eq!((sum("packets_missed"), sum("alerts")), (0, inspected), "{name}: {text}");
+        }
+        result
+    });
+    let packets = |result: &serde_json::Value| result["packets"].as_u64().unwrap();
+    assert!((1_500..2_500).contains(&packets(&at_once)), "{at_once}");
+    let missed = |engine: usize| killed["engines"][engine]["packets_missed"].as_u64().unwrap();
+    assert!(missed(0) > 500 && missed(1) == 0, "{killed}");
+    // A packet each millisecond: those that came before and after the run are not counted.
+    let seconds = under_load["seconds"].as_f64().unwrap();
+    assert!((2.9..3.5).contains(&seconds), "{under_load}");
+    let most = (seconds * 1e3) as u64 + 300;
+    assert!((500..most).contains(&packets(&under_load)), "{under_load}");
 }
 
 /// A disk that is full for a while, and one that stays so.
