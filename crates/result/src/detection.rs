@@ -48,9 +48,9 @@ pub struct DetectionEngine {
     pub packets: u64,
     /// Packets for it that the card dropped, because the engine was not there or too slow.
     pub packets_dropped: u64,
-    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine counts
-    /// every 3 s: what it inspected after that and before it died is in this number, too. `None` if
-    /// it did not say how many it inspected.
+    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine
+    /// counts every 3 s: what it inspected after that and before it died is in this number, too.
+    /// `None` if it did not say how many it inspected.
     pub packets_missed: Option<u64>,
     /// Its alerts that count.
     pub alerts: u64,

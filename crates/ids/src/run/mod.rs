@@ -1,10 +1,11 @@
 //! An intrusion detection at work: a card between a port and a Suricata for each part of the rules.
 //!
-//! The card takes packets while the engines are ready (`gate`). It gives each engine its packets ([`SteeringTables`](crate::SteeringTables)): by a TAP
-//! interface, or by a pipe that the card waits for (`pipe`), if they come from a trace. Engines
-//! are started (`start`) with the user's configuration (`settings`), each on a CPU (`child`),
-//! watched and started again (`engine`), and asked by their sockets (`command_socket`). Their
-//! events become those of one engine (`setup`, `merge`) in one file (`eve`).
+//! The card takes packets while the engines are ready (`gate`). It gives each engine its packets
+//! ([`SteeringTables`](crate::SteeringTables)): by a TAP interface, or by a pipe that the card
+//! waits for (`pipe`), if they come from a trace. Engines are started (`start`) with the user's
+//! configuration (`settings`), each on a CPU (`child`), watched and started again (`engine`), and
+//! asked by their sockets (`command_socket`). Their events become those of one engine (`setup`,
+//! `merge`) in one file (`eve`).
 //!
 //! **Other rules hold from one instant on.** First every engine gets the rules that it will have,
 //! beside those that it has. Then the card takes the tables of the new partition between two
@@ -120,9 +121,9 @@ pub struct EngineResult {
     pub packets: u64,
     /// Packets for it that the card dropped, because it was not there or too slow.
     pub packets_dropped: u64,
-    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine counts
-    /// every 3 s: what it inspected after that and before it died is in this number, too. `None` if
-    /// it did not say how many it inspected.
+    /// Those of `packets` that it did not inspect, because it was too slow or died. An engine
+    /// counts every 3 s: what it inspected after that and before it died is in this number, too.
+    /// `None` if it did not say how many it inspected.
     pub packets_missed: Option<u64>,
     /// Its events.
     pub events: EventCounters,
@@ -346,8 +347,8 @@ impl IdsRun {
         Ok(result)
     }
 
-    /// Gives the engines no more packets, and waits until they have inspected and counted those that
-    /// they have.
+    /// Gives the engines no more packets, and waits until they have inspected and counted those
+    /// that they have.
     fn let_engines_finish(&mut self) {
         self.gate.close();
         let until = Instant::now() + FINISH;

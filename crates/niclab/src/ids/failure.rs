@@ -71,8 +71,8 @@ pub enum IdsFailure {
     NoConfig,
     /// No Suricata.
     #[error(
-        "not supported: Suricata is not on the path: install it (apt install suricata; on Debian 12 \
-         from backports: apt install -t bookworm-backports suricata), or give --suricata PROGRAM"
+        "not supported: Suricata is not on the path: install it (apt install suricata; on Debian \
+         12 from backports: apt install -t bookworm-backports suricata), or give --suricata PROGRAM"
     )]
     NoSuricata,
     /// It was stopped before any packet came.

@@ -120,7 +120,7 @@ fn the_alerts_of_a_trace_come_to_one_file() {
 }
 
 #[test]
-fn a_machine_without_suricata_is_told_how_to_install_it() {
+fn without_suricata_the_message_says_how_to_install_it() {
     let place = scratch();
     fs::write(place.path().join("local.rules"), RULES).unwrap();
     fs::write(place.path().join("suricata.yaml"), CONFIG).unwrap();
@@ -288,7 +288,8 @@ fn an_interface_is_watched_and_nothing_is_left() {
 const ENDED: &str = r#"
 from="pcap:in=in.pcap,speed=1"
 send() { "$NICLAB" nic --port $from --port packet:vb --seconds 2 >sent; }
-arguments="--rules local.rules --config suricata.yaml --cores 2 --port packet:va --suricata ./suricata"
+arguments="--rules local.rules --config suricata.yaml --cores 2 --port packet:va"
+arguments="$arguments --suricata ./suricata"
 "$NICLAB" ids run $arguments -o at-once --json >at-once.json 2>err & run=$!
 started err $run
 send
