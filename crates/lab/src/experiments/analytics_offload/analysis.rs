@@ -19,11 +19,15 @@ const TUPLES: [&str; 4] = ["keys", "zipf", "payload", "batch"];
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "count").collect();
     let place = |cell: &Cell<'_>| {
-        let mode = MODES.iter().position(|(name, _)| *name == cell.word("mode"));
-        (PLACE.map(|axis| (cell.number(axis).unwrap_or(0.0) * 1e3) as u64), mode)
+        (PLACE.map(|axis| (cell.number(axis).unwrap_or(0.0) * 1e3) as u64), mode_place(cell))
     };
     cells.sort_by_key(|cell| place(cell));
     cells
+}
+
+/// The place of a cell's mode among all modes.
+pub(crate) fn mode_place(cell: &Cell<'_>) -> Option<usize> {
+    MODES.iter().position(|(name, _)| *name == cell.word("mode"))
 }
 
 /// The cell with `rss` at the same place.

@@ -1,9 +1,11 @@
 //! The findings of the experiment `analytics-offload`.
 
+use std::cmp::Reverse;
+
 use niclab_result::Finding;
 
 use super::analysis::{
-    compared, figure_id, millions, of_plain, with_most_workers, with_steps, words_at,
+    compared, figure_id, millions, mode_place, of_plain, with_most_workers, with_steps, words_at,
     workload_words,
 };
 use super::metrics::{ALL_RATE, CARD, CORE_RATE, TUPLE, WHOLE};
@@ -19,7 +21,9 @@ use crate::words;
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        let all = with_most_workers(results, device);
+        let mut all = with_most_workers(results, device);
+        // The first finding is the headline: the card does most with the last mode.
+        all.sort_by_key(|cell| Reverse(mode_place(cell)));
         let pairs = all.into_iter().filter_map(|cell| compared(results, cell));
         for (cell, plain) in pairs.clone() {
             findings.extend(gain(results, cell, plain));

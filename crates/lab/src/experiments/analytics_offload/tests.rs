@@ -93,6 +93,7 @@ fn workers_are_faster_with_a_card_that_receives_and_its_work_is_reported() {
     let measured = measured(&mut Counter::new());
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
+    assert_eq!(summary.findings[0].id, "box-dma-1000-1-0-45-gain", "the headline");
     let (words, value) = finding(&measured, "dma-1000-1-0-45-gain").unwrap();
     assert!(near(value, 3.0), "{value}");
     let wanted = "With dma a worker's core of box is 3.00 times as fast as with rss: 20.0 M \
