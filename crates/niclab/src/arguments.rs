@@ -46,7 +46,6 @@ Exit codes:
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic`, `analytics` or `ids run`
        could not be
-
   6    a run or `measure` came to its end and has measured nothing, or, with variants, no
        device under two of them; `conform` could not try a device, or nothing of it is right
   7    `rules check --strict` has found rules to fix, and every file could be used
@@ -877,7 +876,6 @@ pub struct PartitionedRules {
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     pub rules: Vec<PathBuf>,
     /// Number of cores, 1 to 64; niclab's card supports 12 at most
-
     #[arg(long, value_name = "N")]
     pub cores: usize,
     /// Traces (pcap, pcapng) of your traffic: they say how many packets each rule can match

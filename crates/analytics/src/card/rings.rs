@@ -32,7 +32,7 @@ pub const WORKERS_MAX: usize = 16;
 pub const SOURCES_MAX: usize = 4_096;
 /// The owner of a part of the keys that nobody has.
 const NOBODY: u64 = 16;
-/// A source's tuples are marked at least so often in a slide.
+/// A source's tuples are marked at least so often in a pane.
 const MARKS_PER_SLIDE: u64 = 16;
 /// Sources that wait for a slot at most.
 const WAITING_MAX: usize = 256;

@@ -1,5 +1,5 @@
-//! Tuples of one source in this process. A tuple of an earlier slide than the one before it is
-//! late: event times may fall within a slide, and not across its beginning.
+//! Tuples of one source in this process. A tuple of an earlier pane than the one before it is
+//! late: event times may fall within a pane, and not across its beginning.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -28,10 +28,10 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 const GREETING: Duration = Duration::from_secs(2);
 /// Connections without a greeting at most; more are closed.
 const STRANGERS_MAX: usize = 64;
-/// A greeting: this, and then the number of the process and its [`ClusterOptions::same`].
+/// A greeting: this, and then the number of the process and its [`SharedOptions`].
 const MAGIC: &[u8; 8] = b"niclab-a";
 /// Numbers of a greeting after that of the process.
-const SAME: usize = 5;
+const SAME: usize = 6;
 /// Bytes of a greeting.
 const GREETING_LEN: usize = 16 + 8 * SAME;
 /// How timely's panics begin if the connection with another process is lost.
@@ -92,6 +92,17 @@ pub enum ClusterError {
         theirs: u64,
         /// Its value here.
         own: u64,
+    },
+    /// Something else answers at the address of another process.
+    #[error(
+        "{address} does not answer as process {process}: see that all processes have the same list \
+         of addresses"
+    )]
+    Stranger {
+        /// Its number.
+        process: usize,
+        /// Host and port.
+        address: String,
     },
     /// A connection failed.
     #[error("connection between processes: {0}")]
@@ -198,26 +209,59 @@ fn sockets(
         stream.write_all(&greeting)?;
         sockets[other] = Some(stream);
     }
+    // One that differs hears so as well, so the first difference is kept until all are there. Those
+    // before this one answer at once: they have the answers of those before them.
+    let mut different = None;
+    for (other, stream) in sockets.iter().enumerate().take(own) {
+        let Some(stream) = stream else { continue };
+        let said = answer(stream, &patience)?.ok_or_else(|| absent(other))?;
+        let said = said.filter(|said| is_greeting_of(said, other));
+        let stranger =
+            || ClusterError::Stranger { process: other, address: addresses[other].clone() };
+        let said = said.ok_or_else(stranger)?;
+        different = different.or(compare(other, &said, shared).err());
+    }
     let mut door = Door { listener, strangers: Vec::new() };
     while let Some(missing) = (own + 1..count).find(|other| sockets[*other].is_none()) {
         let accepted = patience.retry(LOOK, || door.greeted())?;
-        let (other, mut stream, said) = accepted.ok_or_else(|| absent(missing))?;
-        if other > own && other < count {
-            stream.write_all(&greeting)?;
-            compare(other, &said, shared)?;
-            sockets[other].get_or_insert(stream);
+        let Some((other, mut stream, said)) = accepted else {
+            return Err(different.unwrap_or_else(|| absent(missing)));
+        };
+        if other > own && other < count && sockets[other].is_none() {
+            different = different.or(compare(other, &said, shared).err());
+            // One that has gone needs no answer.
+            let _ = stream.write_all(&greeting);
+            sockets[other] = Some(stream);
         }
     }
-    // Those before this one answer when they have let it in.
-    for (other, stream) in sockets.iter().enumerate().take(own) {
-        let Some(mut stream) = stream.as_ref() else { continue };
-        let mut said = [0; GREETING_LEN];
-        stream.set_read_timeout(Some(patience.left().max(LOOK)))?;
-        stream.read_exact(&mut said).map_err(|_| absent(other))?;
-        stream.set_read_timeout(None)?;
-        compare(other, &said, shared)?;
-    }
-    Ok(sockets)
+    different.map_or(Ok(sockets), Err)
+}
+
+/// The greeting of a process that this one has connected with: `None` after patience, and in it if
+/// the connection ends before.
+fn answer(
+    mut stream: &TcpStream,
+    patience: &Patience<'_>,
+) -> Result<Option<Option<[u8; GREETING_LEN]>>, ClusterError> {
+    let (mut bytes, mut len) = ([0; GREETING_LEN], 0);
+    stream.set_read_timeout(Some(RETRY))?;
+    let is_whole = patience.retry(Duration::ZERO, || match stream.read(&mut bytes[len..]) {
+        Ok(0) => Some(false),
+        Ok(more) => {
+            len += more;
+            (len == GREETING_LEN).then_some(true)
+        }
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => None,
+            _ => Some(false),
+        },
+    })?;
+    stream.set_read_timeout(None)?;
+    Ok(is_whole.map(|is_whole| is_whole.then_some(bytes)))
+}
+
+fn is_greeting_of(said: &[u8; GREETING_LEN], process: usize) -> bool {
+    said[..8] == *MAGIC && said[8..16] == (process as u64).to_be_bytes()
 }
 
 /// What a process says first.
@@ -305,8 +349,14 @@ impl Stranger {
 mod tests {
     use super::*;
 
-    const SHARED: SharedOptions =
-        [("cores", 1), ("stream", 0), ("length_ns", 10), ("slide_ns", 5), ("top", 3)];
+    const SHARED: SharedOptions = [
+        ("processes", 2),
+        ("cores", 1),
+        ("stream", 0),
+        ("length_ns", 10),
+        ("slide_ns", 5),
+        ("top", 3),
+    ];
 
     fn options(process: usize, addresses: &[String], patience_ms: u64) -> ClusterOptions {
         let patience = Duration::from_millis(patience_ms);
@@ -335,13 +385,59 @@ mod tests {
     fn processes_with_other_options_are_told_on_both_sides() {
         let (addresses, go) = (free(), AtomicBool::new(false));
         let mut other = SHARED;
-        other[3].1 = 2;
+        other[4].1 = 2;
         thread::scope(|scope| {
             let first = scope.spawn(|| sockets(&options(0, &addresses, 20_000), &SHARED, &go));
             let second = scope.spawn(|| sockets(&options(1, &addresses, 20_000), &other, &go));
             let told = [first, second].map(|of| of.join().unwrap().unwrap_err().to_string());
             assert_eq!(told[0], "process 1 has 2 as slide_ns, this one 5: start all alike");
             assert_eq!(told[1], "process 0 has 5 as slide_ns, this one 2: start all alike");
+        });
+    }
+
+    #[test]
+    fn the_one_that_differs_is_named_by_all_that_know_it() {
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners.map(|of| of.local_addr().unwrap().to_string()).to_vec();
+        let (go, mut other) = (AtomicBool::new(false), SHARED);
+        other[2].1 = 9;
+        thread::scope(|scope| {
+            let start = |process: usize, shared| {
+                let (addresses, go) = (&addresses, &go);
+                scope.spawn(move || sockets(&options(process, addresses, 20_000), shared, go))
+            };
+            let first = [start(0, &other), start(1, &SHARED)];
+            thread::sleep(Duration::from_millis(300));
+            let third = start(2, &SHARED);
+            let [zero, one] = first.map(|of| of.join().unwrap().unwrap_err().to_string());
+            assert!(zero.starts_with("process 1 has 0 as stream, this one 9"), "{zero}");
+            assert!(one.starts_with("process 0 has 9 as stream, this one 0"), "{one}");
+            let two = third.join().unwrap().unwrap_err().to_string();
+            assert!(two.starts_with("process 0 has 9 as stream, this one 0"), "{two}");
+        });
+    }
+
+    #[test]
+    fn another_program_at_an_address_is_noticed_and_a_stop_ends_the_wait_for_its_answer() {
+        let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [stranger.local_addr().unwrap().to_string(), "127.0.0.1:0".to_owned()];
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let start = || scope.spawn(|| sockets(&options(1, &addresses, 60_000), &SHARED, &stop));
+            let waiting = start();
+            let mut stream = stranger.accept().unwrap().0;
+            stream.write_all(&[b'x'; GREETING_LEN]).unwrap();
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(matches!(error, ClusterError::Stranger { process: 0, .. }), "{error}");
+            let waiting = start();
+            drop(stranger.accept().unwrap());
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(matches!(error, ClusterError::Stranger { process: 0, .. }), "{error}");
+            let waiting = start();
+            let _silent = stranger.accept().unwrap();
+            stop.store(true, Ordering::Relaxed);
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(matches!(error, ClusterError::Stopped), "{error}");
         });
     }
 

@@ -411,6 +411,7 @@ fn start(shared: &Arc<EngineShared>) -> Result<WorkerGuards<()>, EngineError> {
 fn same_in_all(options: &EngineOptions) -> SharedOptions {
     let Query { stream, windows, top } = options.query;
     [
+        ("processes", processes(options) as u64),
         ("cores", options.cores.len() as u64),
         ("stream", stream.into()),
         ("length_ns", windows.length_ns()),

@@ -311,7 +311,7 @@ impl IdsRun {
     /// [`RunError::File`] if not all events could be written.
     pub fn shut_down(mut self, is_stopped: &dyn Fn() -> bool) -> Result<RunResult, RunError> {
         if self.pipes.is_empty() {
-            self.let_engines_finish();
+            self.let_engines_finish(is_stopped);
         }
         let card = self.shut_down_card(is_stopped);
         self.shut_down_engines(is_stopped);
@@ -349,8 +349,10 @@ impl IdsRun {
 
     /// Gives the engines no more packets, and waits until they have inspected and counted those
     /// that they have.
-    fn let_engines_finish(&mut self) {
+    fn let_engines_finish(&mut self, is_stopped: &dyn Fn() -> bool) {
         self.gate.close();
+        // What has ended the run does not end this, too.
+        let was_stopped = is_stopped();
         let until = Instant::now() + FINISH;
         loop {
             // The cores of the card give what they have taken.
@@ -360,7 +362,8 @@ impl IdsRun {
                 !of.is_ready() || of.counted().is_some_and(|count| account.is_settled(given, count))
             };
             let are_settled = self.given().into_iter().enumerate().all(is_settled);
-            if are_settled || Instant::now() >= until {
+            let is_enough = is_stopped() && !was_stopped;
+            if are_settled || is_enough || Instant::now() >= until {
                 return;
             }
         }

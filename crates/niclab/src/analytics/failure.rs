@@ -159,6 +159,7 @@ fn engine_text(error: &EngineError) -> String {
     };
     let ms = |ns: u64| ns / 1_000_000;
     let (option, theirs, own) = match *name {
+        "processes" => ("lines of --hostfile", *theirs, *own),
         "cores" => ("cores in --cores", *theirs, *own),
         "length_ns" => ("--length-ms", ms(*theirs), ms(*own)),
         "slide_ns" => ("--slide-ms", ms(*theirs), ms(*own)),

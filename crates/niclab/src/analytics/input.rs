@@ -276,7 +276,7 @@ fn feed_lines(
         match at_once.or_else(|_| receiver.recv_timeout(TURN)) {
             Ok(Ok(tuple)) if input.take(&tuple, stop) => {}
             Ok(Ok(_)) => return Ok(Ok(())),
-            // The other processes end, too.
+            // The other processes end only with this one, so it does not wait for the workers.
             Ok(Err(error)) if engine.has_others() => return Ok(Err(error)),
             Ok(Err(error)) => {
                 // What stands before the wrong line counts as if the input had ended there.

@@ -87,14 +87,19 @@ pub fn run(arguments: &AnalyticsArguments) -> Result<(), Failure> {
     let notices = input.awaited().filter(|_| !arguments.live);
     let notices = notices.map(|of| Notices::start(Arc::clone(&counters), of)).transpose()?;
     let writing = write(results, live, output, Arc::clone(&counters), Arc::clone(&stop))?;
-    unused.keep();
     let fed = feed(engine, input, &counters, &stop);
-    if fed.is_err() && arguments.live {
-        // The view ends, so that the failure can be seen.
+    // The windows before a wrong line are written whatever their reader's speed is. After other
+    // failures nobody waits for it, and a live view ends.
+    let is_wrong_line = matches!(&fed, Err(Failure::Analytics(AnalyticsFailure::Json { .. })));
+    if fed.is_err() && (arguments.live || !is_wrong_line) {
         stop.store(true, Ordering::Relaxed);
     }
     drop(notices);
-    written(writing, &stop)?;
+    let written = written(writing, &stop);
+    if fed.is_ok() || written.is_err() || counters.windows() > 0 {
+        unused.keep();
+    }
+    written?;
     if fed.is_ok() || counters.windows() > 0 {
         totals(&counters, is_first);
     }
@@ -249,6 +254,10 @@ fn totals(counters: &InputCounters, is_first: bool) {
             whole(tuples.no_room),
             whole(tuples.refused),
         );
+    }
+    if tuples.foreign > 0 {
+        let frames = counted(tuples.foreign, "frame", "frames");
+        text += &format!("; {frames} of sources with keys of several cores");
     }
     let silent = counters.received().silent_sources;
     if silent > 0 {

@@ -26,10 +26,13 @@ pub fn push(engine: &EngineStatus, counters: &InputCounters, families: &mut Fami
     families.push(family);
     let help = "Datagrams that arrived, by what was done with them.";
     let mut family = Family::new(Counter, "niclab_analytics_frames", "", help);
-    let accepted = tuples.frames - tuples.refused;
-    for (outcome, count) in
-        [("accepted", accepted), ("malformed", tuples.malformed), ("refused", tuples.refused)]
-    {
+    let accepted = tuples.frames - tuples.refused - tuples.foreign;
+    for (outcome, count) in [
+        ("accepted", accepted),
+        ("malformed", tuples.malformed),
+        ("refused", tuples.refused),
+        ("foreign", tuples.foreign),
+    ] {
         family.push(vec![("outcome", outcome.to_owned())], MetricValue::Whole(count));
     }
     families.push(family);

@@ -295,6 +295,10 @@ fn a_start_that_fails_leaves_no_file() {
     let failed = analytics(place.path(), &[&call[..], &["--metrics", &port]].concat());
     failed.with(9, &["metrics"]);
     assert!(!place.path().join("out.jsonl").exists());
+    let card = ["--mode", "rss", "--port", "packet:none9", "--address", "10.9.0.2/24"];
+    let failed = analytics(place.path(), &[&card[..], &["-o", "out.jsonl"]].concat());
+    assert_eq!(failed.code, Some(5), "{failed:?}");
+    assert!(!place.path().join("out.jsonl").exists());
     analytics(place.path(), &call).with(0, &[]);
     analytics(place.path(), &call).with(4, &["out.jsonl cannot be written", "remove it"]);
 }

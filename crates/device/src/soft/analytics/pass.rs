@@ -47,7 +47,7 @@ const LOOK: Duration = Duration::from_micros(100);
 /// Rounds in which all sources are known.
 const GREETINGS: usize = 8;
 
-/// Times of a times.
+/// Times of a pane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PaneTimes {
     /// By core: time on its CPU as receiver and as worker, nanoseconds.
@@ -67,7 +67,7 @@ pub(super) struct PaneTimes {
 pub(super) struct StagedWorkers {
     load: TupleLoad,
     expected: ExpectedWindows,
-    /// The pane of the next times.
+    /// The next pane.
     pane: u64,
     pub(super) windows: u64,
     pub(super) wrong: u64,
@@ -168,7 +168,7 @@ impl StagedWorkers {
         thread_ns() - begun_ns
     }
 
-    /// Counts the tuples of a times. Where it is asked for, `result_ns` is measured: then the end
+    /// Counts the tuples of a pane. Where it is asked for, `result_ns` is measured: then the end
     /// of the pane is no part of the other times.
     pub(super) fn count_pane(&mut self, has_result_time: bool) -> Result<PaneTimes, DeviceError> {
         let mut times = PaneTimes { cores_ns: vec![0; self.cores.len()], ..PaneTimes::default() };
@@ -288,7 +288,7 @@ impl StagedWorkers {
         self.observed.gate.counted() == self.load.made()
     }
 
-    /// The result of the window that ends with the times.
+    /// The result of the window that ends with the pane.
     fn result(&self) -> Option<(Vec<KeyCount>, Instant)> {
         let window = self.pane + 1 - LENGTH_NS / SLIDE_NS;
         self.observed.results.lock().unwrap_or_else(PoisonError::into_inner).get(&window).cloned()

@@ -104,8 +104,8 @@ fn price(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Fin
     let whole = of_plain(results, cell, WHOLE)?;
     let number = Number::new(&more, "1");
     let sentence = format!(
-        "With {} software does {number} the card's work of {PLAIN} for a tuple: {} instead of {} \
-         ({}, {}, {}){}.",
+        "In software the card's work on a tuple takes {number} as long with {} as with {PLAIN}: {} \
+         instead of {} ({}, {}, {}){}.",
         cell.word("mode"),
         words::time(with),
         words::time(without),
