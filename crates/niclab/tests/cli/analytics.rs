@@ -126,13 +126,18 @@ fn udp_and_json_have_the_results_of_the_generator() {
     assert_eq!((socket.code, socket.out), (Some(0), file.out));
 }
 
+/// A file with free addresses for two processes.
+fn write_hosts(path: &Path) {
+    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let hosts: Vec<String> = (0..2).map(free).collect();
+    fs::write(path, hosts.join("\n")).unwrap();
+}
+
 #[test]
 fn processes_count_together() {
     let place = scratch();
-    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let hosts: Vec<String> = (0..2).map(free).collect();
-    fs::write(place.path().join("hosts"), hosts.join("\n")).unwrap();
     let path = place.path().join("hosts").display().to_string();
+    write_hosts(Path::new(&path));
     let run = |process, seed| {
         let cluster = ["--hostfile", path.as_str(), "--process", process, "--input", "generator"];
         Started::new(&[&cluster[..], &SHORT[..], &generated(seed)].concat())
@@ -163,9 +168,7 @@ fn sender_of_lines() -> (TcpListener, String) {
 
 /// Two processes that have counted together for a while, and the programs that send lines to them.
 fn cluster(path: &Path) -> [(Started, TcpStream); 2] {
-    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let hosts: Vec<String> = (0..2).map(free).collect();
-    fs::write(path, hosts.join("\n")).unwrap();
+    write_hosts(path);
     let mut processes = ["0", "1"].map(|process| {
         let (listener, input) = sender_of_lines();
         let cluster = ["--hostfile", path.to_str().unwrap(), "--process", process];
@@ -183,10 +186,8 @@ fn cluster(path: &Path) -> [(Started, TcpStream); 2] {
 #[test]
 fn processes_with_other_options_are_refused_on_both_sides() {
     let place = scratch();
-    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let hosts: Vec<String> = (0..2).map(free).collect();
-    fs::write(place.path().join("hosts"), hosts.join("\n")).unwrap();
     let path = place.path().join("hosts").display().to_string();
+    write_hosts(Path::new(&path));
     let run = |process, length| {
         let cluster = ["--hostfile", path.as_str(), "--process", process, "--input", "generator"];
         Started::new(&[&cluster[..], &["--length-ms", length, "--slide-ms", "50"]].concat())
