@@ -49,7 +49,7 @@ pub struct ClusterOptions {
     pub patience: Duration,
 }
 
-/// What has to be the same in all processes, by name.
+/// Names and values of the options that all processes need alike.
 pub type SharedOptions = [(&'static str, u64); SAME];
 
 /// Why the processes do not find each other.
@@ -86,7 +86,7 @@ pub enum ClusterError {
     Different {
         /// Its number.
         process: usize,
-        /// What differs.
+        /// The option that differs.
         name: &'static str,
         /// Its value there.
         theirs: u64,
@@ -209,16 +209,16 @@ fn sockets(
         stream.write_all(&greeting)?;
         sockets[other] = Some(stream);
     }
-    // One that differs hears so as well, so the first difference is kept until all are there. Those
-    // before this one answer at once: they have the answers of those before them.
+    // The first difference is kept until all are there, so that each process learns of it. Earlier
+    // processes answer without waiting for later ones.
     let mut different = None;
     for (other, stream) in sockets.iter().enumerate().take(own) {
         let Some(stream) = stream else { continue };
         let said = answer(stream, &patience)?.ok_or_else(|| absent(other))?;
-        let said = said.filter(|said| is_greeting_of(said, other));
-        let stranger =
-            || ClusterError::Stranger { process: other, address: addresses[other].clone() };
-        let said = said.ok_or_else(stranger)?;
+        if !is_greeting_of(&said, other) {
+            let address = addresses[other].clone();
+            return Err(ClusterError::Stranger { process: other, address });
+        }
         different = different.or(compare(other, &said, shared).err());
     }
     let mut door = Door { listener, strangers: Vec::new() };
@@ -237,12 +237,12 @@ fn sockets(
     different.map_or(Ok(sockets), Err)
 }
 
-/// The greeting of a process that this one has connected with: `None` after patience, and in it if
-/// the connection ends before.
+/// The answer of a process that this one has connected with; zeros if the connection ends before,
+/// and `None` if the time is over.
 fn answer(
     mut stream: &TcpStream,
     patience: &Patience<'_>,
-) -> Result<Option<Option<[u8; GREETING_LEN]>>, ClusterError> {
+) -> Result<Option<[u8; GREETING_LEN]>, ClusterError> {
     let (mut bytes, mut len) = ([0; GREETING_LEN], 0);
     stream.set_read_timeout(Some(RETRY))?;
     let is_whole = patience.retry(Duration::ZERO, || match stream.read(&mut bytes[len..]) {
@@ -257,14 +257,14 @@ fn answer(
         },
     })?;
     stream.set_read_timeout(None)?;
-    Ok(is_whole.map(|is_whole| is_whole.then_some(bytes)))
+    Ok(is_whole.map(|is_whole| if is_whole { bytes } else { [0; GREETING_LEN] }))
 }
 
 fn is_greeting_of(said: &[u8; GREETING_LEN], process: usize) -> bool {
     said[..8] == *MAGIC && said[8..16] == (process as u64).to_be_bytes()
 }
 
-/// What a process says first.
+/// The first bytes of a process on a connection.
 fn greeting(own: usize, shared: &SharedOptions) -> [u8; GREETING_LEN] {
     let mut greeting = [0; GREETING_LEN];
     greeting[..8].copy_from_slice(MAGIC);

@@ -69,7 +69,7 @@ pub fn read(text: &str, variables: &Variables) -> Result<Vec<CheckedRule>, Vec<R
     read_within(ALL_STATES_LEN_MAX, text, variables)
 }
 
-/// The same, with so many bytes of states of all expressions.
+/// Reads as [`read`] does. The states of all expressions have at most `states_len_max` bytes.
 fn read_within(
     states_len_max: usize,
     text: &str,

@@ -28,7 +28,8 @@ impl Account {
         self.missed + given.saturating_sub(self.before).saturating_sub(inspected)
     }
 
-    /// Whether the engine has counted all packets of this life, if it has counted so many.
+    /// Whether an engine that was given `given` packets and has counted `counted` has counted all
+    /// packets since its last start.
     pub(super) fn is_settled(&self, given: u64, counted: u64) -> bool {
         self.missed(given, counted) == self.missed
     }

@@ -361,15 +361,15 @@ impl Engine {
         count.saturating_sub(self.settings.pipe.as_ref().map_or(0, Pipe::own_frames))
     }
 
-    /// What one that died has inspected. Nothing more will be known of it.
+    /// Takes the count of packets that a dead engine has inspected. Later counts begin at none.
     pub(super) fn take_inspected(&mut self) -> Option<u64> {
         let inspected = self.inspected();
         (self.packets, self.asking) = (Some(EnginePackets::default()), None);
         inspected
     }
 
-    /// What it has inspected at the end of a run in which it was given so many packets: all of
-    /// them, if it has read its pipe to the end.
+    /// Packets that it has inspected at the end of a run: all `given` packets if it has read its
+    /// pipe to the end.
     pub(super) fn inspected_at_end(&self, given: u64) -> Option<u64> {
         if self.has_read_all { Some(given) } else { self.inspected() }
     }

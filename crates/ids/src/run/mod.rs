@@ -164,7 +164,7 @@ pub struct IdsRun {
     output: Receiver<Output>,
     merge: Merge,
     eve: EveFile,
-    /// What packets pass while the engines take them.
+    /// Lets packets pass while the engines take them.
     gate: Gate,
     accounts: Vec<Account>,
     reload: Option<Reload>,
@@ -351,7 +351,7 @@ impl IdsRun {
     /// that they have.
     fn let_engines_finish(&mut self, is_stopped: &dyn Fn() -> bool) {
         self.gate.close();
-        // What has ended the run does not end this, too.
+        // A Ctrl-C that has ended the run does not end this wait.
         let was_stopped = is_stopped();
         let until = Instant::now() + FINISH;
         loop {

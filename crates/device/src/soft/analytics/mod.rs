@@ -1,4 +1,4 @@
-//! Real-time analytics behind a card's queues: how much the card's mode saves the cores of the
+//! Real-time analytics behind a card's queues: how much each mode saves the cores of the
 //! workers.
 //!
 //! Workers, receiving sides and programs are those of `niclab analytics`. The card takes all frames

@@ -4,7 +4,7 @@
 //! all cores of the card take the frames. With `dma` the tuples are in the workers' rings then.
 //! Otherwise the hosts have kept the frames; in the second part each core has a thread that takes
 //! them, as `niclab analytics` does, and hands the tuples over. In the third part workers count.
-//! Behind the last pass of a pane all sources say that it has ended, and the workers rank.
+//! After the last pass of a pane all sources say that it has ended, and the workers rank.
 
 use std::sync::{Arc, PoisonError};
 use std::thread;

@@ -64,7 +64,7 @@ fn workers(cell: &Cell<'_>) -> f64 {
     cell.number("workers").unwrap_or(0.0)
 }
 
-/// What tells the tuples of cells apart.
+/// The values of a cell on the axes of tuples.
 fn tuples(cell: &Cell<'_>) -> [String; 4] {
     TUPLES.map(|axis| cell.word(axis))
 }

@@ -67,7 +67,7 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     Some(told(cell.device, id(cell, "gain"), number, (sentence, &implication), figure))
 }
 
-/// What is said where the cores are faster on average, and not all workers together.
+/// The advice if the cores are faster on average, and all workers together are not.
 const UNEQUAL: &str =
     "The busiest core limits all workers together: they are not shown to be faster.";
 
@@ -76,7 +76,7 @@ fn is_faster(ratio: &Estimate) -> bool {
     verdict(ratio) == Some(RatioVerdict::Differs) && ratio.median > 1.0
 }
 
-/// What follows from the rate of a worker's core in a mode.
+/// The advice for a mode, by the rate of a worker's core.
 fn implication(mode: &str, verdict: RatioVerdict, ratio: &Estimate) -> String {
     match verdict {
         RatioVerdict::NoCost => format!("{mode} changes the speed of a worker by less than 10 %."),
